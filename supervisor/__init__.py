@@ -1,0 +1,1 @@
+"""The supervisor of a long training run: keeps the trainer alive and its history whole."""

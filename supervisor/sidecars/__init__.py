@@ -1,0 +1,1 @@
+"""The files beside a run: ledger, samples, bandit state, checkpoints, archive, events."""

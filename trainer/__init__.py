@@ -1,0 +1,1 @@
+"""The reference trainer: a small GPT whose resume is exact."""

@@ -1,0 +1,1 @@
+"""What a trainer and its supervisor agree on: reports, orders, checkpoints, durable writes."""
