@@ -1,0 +1,167 @@
+"""What the shell shall do: every effect that leaves the core.
+
+An effect that takes time or may fail answers with an event named in its docstring.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from supervisor.core.messages.nouns import LedgerPosition, ReportsPosition, ResumePoint, Verdict
+from trainer.contract.wire import Orders, Sample, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """Start attempt ``attempt`` from ``resume`` (None: from nothing). Answers Spawned, SpawnFailed.
+
+    Before it: what is left of earlier trainers is ended, checkpoints above the resume point are
+    superseded, the attempt's record and ``orders`` are durable.
+    """
+
+    attempt: int
+    resume: ResumePoint | None
+    policy: int
+    orders: Orders
+
+
+@dataclass(frozen=True, slots=True)
+class SignalTrainer:
+    """Send TERM, USR1 or KILL to the proven trainer, through its pidfd."""
+
+    attempt: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Take these steps into the ledger under the replay rule. Answers Recorded."""
+
+    attempt: int
+    policy: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """Read a checkpoint back in a child process. Answers Verified."""
+
+    attempt: int
+    step: int
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Sync the ledger and the journal, then write the seal. Answers Sealed or Failed."""
+
+    attempt: int
+    policy: int
+    verdict: Verdict
+    ledger: LedgerPosition
+    reports: ReportsPosition
+    bandit: Any
+    sample: int | None
+    reason: str
+    save: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeepBandit:
+    """Replace the bandit state's file."""
+
+    bandit: Any
+
+
+@dataclass(frozen=True, slots=True)
+class KeepSample:
+    """Add to the samples' file."""
+
+    attempt: int
+    policy: int
+    sample: Sample
+
+
+@dataclass(frozen=True, slots=True)
+class GiveOrders:
+    """Replace the orders file."""
+
+    orders: Orders
+
+
+@dataclass(frozen=True, slots=True)
+class KeepIntent:
+    """Make what the operator wants durable: want run|stop, by whom, done or not, held or not."""
+
+    want: str
+    by: str
+    done: bool
+    hold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """Append to events.jsonl."""
+
+    event: str
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CloseAttempt:
+    """Write the end of an attempt into its record."""
+
+    attempt: int
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AdvancePivot:
+    """Carry out a stage of the pivot and make it durable. Answers StageDone or Failed."""
+
+    stage: str
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Reply to an operator's request."""
+
+    reply: int
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """One line to the supervisor's log; ``alarm`` ones are for a person."""
+
+    text: str
+    alarm: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """Leave the loop with this exit code."""
+
+    code: int
+
+
+Effect = (
+    Spawn
+    | SignalTrainer
+    | Record
+    | Verify
+    | Seal
+    | KeepBandit
+    | KeepSample
+    | GiveOrders
+    | KeepIntent
+    | Journal
+    | CloseAttempt
+    | AdvancePivot
+    | Answer
+    | Say
+    | Exit
+)

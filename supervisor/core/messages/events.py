@@ -1,0 +1,152 @@
+"""What happened: every event that reaches the core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from supervisor.core.messages.nouns import (
+    LedgerPosition,
+    ReportsPosition,
+    Verdict,
+    VisibleCheckpoint,
+)
+from trainer.contract.wire import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """A run of reports of one attempt; at most one checkpoint report, and then the last."""
+
+    attempt: int
+    reports: tuple[Report, ...]
+    position: ReportsPosition
+
+
+@dataclass(frozen=True, slots=True)
+class BadReport:
+    """A line that breaks the contract."""
+
+    attempt: int
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The ledger took steps up to ``position.step`` (which names that step's canonical line).
+
+    ``proved`` steps equalled an earlier attempt's line, ``consistent`` ones did so without a data
+    digest. ``differed`` names the first replayed step whose facts were not equal, or is None.
+    """
+
+    attempt: int
+    position: LedgerPosition
+    proved: int
+    consistent: int
+    differed: int | None
+    difference: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """The trainer process exists."""
+
+    attempt: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnFailed:
+    """It could not be started."""
+
+    attempt: int
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The trainer is gone and its reports are read to the end.
+
+    ``status`` is its wait status as in subprocess (negative: a signal), or None where it was
+    adopted. ``visible`` are unsealed checkpoints of this attempt. ``draw`` is uniform in [0, 1).
+    """
+
+    attempt: int
+    status: int | None
+    out_of_memory: bool
+    visible: tuple[VisibleCheckpoint, ...]
+    draw: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The verifying child has an answer."""
+
+    attempt: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A seal is durable. ``seal`` is its digest, ``head`` the witness line's three parts."""
+
+    attempt: int
+    step: int
+    sha256: str
+    seal: str
+    head: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An operator's request; the answer goes to ``reply``. ``fields`` are already validated."""
+
+    reply: int
+    verb: str
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Signalled:
+    """A signal reached the supervisor: TERM, INT, USR1 or HUP."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageDone:
+    """A stage of the pivot is durable."""
+
+    stage: str
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An effect could not be carried out."""
+
+    what: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed; sent when a deadline of the state is due."""
+
+
+Event = (
+    Reports
+    | BadReport
+    | Recorded
+    | Spawned
+    | SpawnFailed
+    | Ended
+    | Verified
+    | Sealed
+    | Asked
+    | Signalled
+    | StageDone
+    | Failed
+    | Tick
+)

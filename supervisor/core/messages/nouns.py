@@ -1,0 +1,64 @@
+"""The things that events and effects speak of."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class ReportsPosition(NamedTuple):
+    """Where the fold stands in an attempt's reports: after ``seq``, at ``bytes``."""
+
+    attempt: int
+    seq: int
+    bytes: int
+
+
+class LedgerPosition(NamedTuple):
+    """The end of one ledger line: its number from 1, the bytes up to it, its chain, its step."""
+
+    entries: int
+    bytes: int
+    chain: str
+    step: int
+
+
+class ResumePoint(NamedTuple):
+    """A sealed checkpoint to resume from."""
+
+    step: int
+    sha256: str
+    seal: str
+
+
+class Cause(StrEnum):
+    """Why an attempt ended."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    KILLED = "killed"
+    OUT_OF_MEMORY = "out of memory"
+    HUNG = "hung"
+    NEVER_READY = "never ready"
+    NOT_STARTED = "could not be started"
+    BROKE_CONTRACT = "broke the contract"
+    UNKNOWN = "ended, cause unknown"
+
+
+class VisibleCheckpoint(NamedTuple):
+    """An unsealed ``.bin`` found under its final name when an attempt had ended."""
+
+    step: int
+    name: str
+
+
+class Verdict(NamedTuple):
+    """What the verifying child found; ``problem`` is empty for a good checkpoint."""
+
+    step: int
+    name: str
+    sha256: str
+    bytes: int
+    companion: str
+    problem: str

@@ -1,0 +1,74 @@
+"""A data policy as a value: which arms there are, their bounds, and how the mix is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from supervisor.core.bounds import infeasible
+
+
+class Algorithm(StrEnum):
+    """How weights are chosen."""
+
+    STATIC = "static"
+    UCB1 = "ucb1"
+
+
+class Unit(StrEnum):
+    """What floors and caps bound: shares of probability, or weights before normalising."""
+
+    SHARE = "share"
+    WEIGHT = "weight"
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One arm's bounds; ``weight`` is its proportion under ``static``."""
+
+    name: str
+    floor: float = 0.0
+    cap: float = 1.0
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Policy ``number`` of a run, with the digest of its text.
+
+    Phases last ``phase_min`` to ``phase_max`` steps. ``exploration`` is UCB1's C for rewards in
+    [0, 1]; ``focus`` arms by score and one by chance weigh ``focus_weight``, others
+    ``other_weight``; ``ema_alpha`` smooths losses and rewards per arm.
+    """
+
+    number: int
+    digest: str
+    algorithm: Algorithm
+    unit: Unit
+    arms: tuple[Arm, ...]
+    phase_min: int = 7
+    phase_max: int = 42
+    exploration: float = 1.4142135623730951
+    focus: int = 3
+    focus_weight: float = 1.0
+    other_weight: float = 0.3
+    ema_alpha: float = 0.1
+
+
+def problem_of(policy: Policy, live: frozenset[str]) -> str:
+    """Why the policy cannot be served with these arms available, or empty."""
+    arms = [arm for arm in policy.arms if arm.name in live]
+    if not arms:
+        return "none of its arms has a source"
+    if policy.unit is Unit.SHARE:
+        return infeasible([arm.floor for arm in arms], [arm.cap for arm in arms])
+    if not any(arm.cap > 0 for arm in arms):
+        return "every cap is 0"
+    return next(
+        (
+            f"floor {a.floor} of arm {a.name} is above its cap {a.cap}"
+            for a in arms
+            if a.floor > a.cap
+        ),
+        "",
+    )
