@@ -1,0 +1,94 @@
+"""The scripted trainer's checkpoints: contents that follow from the step, written in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+from hashlib import sha256
+from pathlib import Path
+from select import select
+from types import SimpleNamespace
+from typing import Any
+
+from trainer.contract import durable
+
+SCHEMA = "stepkeeper.companion/1"
+_TILE = 64
+
+
+def content(step: int, n_params: int, seed: int) -> bytes:
+    """The whole ``.bin``: header, weights, m and v, each a function of step, place and seed."""
+
+    def region(scale: float) -> bytes:
+        values = [scale * (1 + (i + step * 31 + seed * 17) % 997) for i in range(_TILE)]
+        tile = struct.pack(f"<{_TILE}f", *values)
+        return (tile * (n_params // _TILE + 1))[: 4 * n_params]
+
+    return struct.pack("<ii", step, n_params) + region(1e-2) + region(1e-4) + region(1e-6)
+
+
+def spoil(data: bytes, how: str) -> bytes:
+    """The same checkpoint with one fault that a reader must find (``digest``: a changed bit)."""
+    n_params = (len(data) - 8) // 12
+    changed = bytearray(data)
+    if how == "size":
+        return data[:-4]
+    if how == "step":
+        changed[0] ^= 1
+    elif how == "count":
+        changed[4] ^= 1
+    elif how == "nan":
+        changed[8:12] = struct.pack("<f", float("nan"))
+    elif how == "negative":
+        changed[8 + 8 * n_params : 12 + 8 * n_params] = struct.pack("<f", -1.0)
+    elif how == "zero":
+        changed[8 + 4 * n_params :] = bytes(8 * n_params)
+    else:
+        changed[8] ^= 1
+    return bytes(changed)
+
+
+def save(
+    path: Path, step: int, options: SimpleNamespace, companion: dict[str, Any]
+) -> tuple[str, int]:
+    """Write companion, then ``.bin``, each durably; return the digest and the size."""
+    data = content(step, options.n_params, options.seed)
+    digest = sha256(data).hexdigest()
+    if step == options.corrupt_at:
+        data = spoil(data, options.corrupt)
+        if options.corrupt != "digest":
+            digest = sha256(data).hexdigest()
+    temporary = durable.temporary_for(path)
+    with temporary.open("xb") as file:
+        file.write(data[: len(data) // 2])
+        file.flush()
+        if step == options.die_in_save:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if options.slow_save:
+            select([], [], [], options.slow_save)
+        file.write(data[len(data) // 2 :])
+        file.flush()
+        if not options.no_companion:
+            record = {"schema": SCHEMA, "step": step, "sha256": digest, **companion}
+            durable.write_file(path.with_suffix(".json"), json.dumps(record).encode("ascii"))
+        os.fsync(file.fileno())
+    if step == options.die_before_publish:
+        os.kill(os.getpid(), signal.SIGKILL)
+    durable.publish(temporary, path)
+    return digest, len(data)
+
+
+def load(path: Path, options: SimpleNamespace) -> tuple[int, dict[str, Any]]:
+    """The step and the companion (empty without one). Raises ValueError where anything differs."""
+    data = path.read_bytes()
+    step = struct.unpack_from("<i", data)[0]
+    if data != content(step, options.n_params, options.seed):
+        raise ValueError(f"cannot resume from {path}: not the bytes that step {step} has")
+    if options.no_companion:
+        return step, {}
+    companion = json.loads(path.with_suffix(".json").read_bytes())
+    if companion["sha256"] != sha256(data).hexdigest():
+        raise ValueError(f"cannot resume from {path}: its companion states another digest")
+    return step, companion

@@ -1,0 +1,58 @@
+"""The scripted trainer's voice: report lines numbered without gap, and its chance and its pace."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from select import select
+
+_MASK = (1 << 64) - 1
+
+
+def mix(value: int) -> int:
+    """Splitmix64: one number of 64 bits from another."""
+    value = (value + 0x9E3779B97F4A7C15) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
+
+
+def pause(seconds: float) -> None:
+    """Let time pass inside the trainer: its pace, a wait, a hang."""
+    select([], [], [], seconds)
+
+
+class Reports:
+    """The report file, appended to in whole lines numbered from 1."""
+
+    def __init__(self, path: str, buffer: int) -> None:
+        self.descriptor = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640
+        )
+        self.buffer = buffer
+        self.lines: list[str] = []
+        self.seq = 0
+
+    def send(self, report: str, **fields: object) -> None:
+        """Add a line, and write out at once: only steps wait for company."""
+        rest = json.dumps(fields, separators=(",", ":"))[1:]
+        self.add(f'"report":"{report}","at":{time.perf_counter():.6f},{rest}')
+        self.flush()
+
+    def add(self, rest: str) -> None:
+        """Number a line and keep it until there are enough."""
+        self.seq += 1
+        self.lines.append(f'{{"seq":{self.seq},{rest}\n')
+        if len(self.lines) >= self.buffer:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is kept; where the disk refuses, try again before the next step."""
+        data = memoryview("".join(self.lines).encode("ascii"))
+        self.lines.clear()
+        while data:
+            try:
+                data = data[os.write(self.descriptor, data) :]
+            except OSError:
+                pause(0.05)
