@@ -1,0 +1,67 @@
+"""Fixtures that start real programs, end them all, and show what they said when a test fails."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.daemon import Daemon
+from tests.support.runs import ROOT, make_run
+
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Iterator[None]:
+    """Remember on the item that its call failed, for fixtures that then describe their part."""
+    report = yield
+    if report.when == "call" and report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
+@pytest.fixture
+def supervise(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Daemon]]:
+    """Make a run and its daemon (not yet started): ``supervise(scripted(steps=300), every=50)``."""
+    daemons: list[Daemon] = []
+
+    def make(command: list[str], **settings: object) -> Daemon:
+        run = make_run(tmp_path / f"run{len(daemons) or ''}", command, **settings)
+        daemons.append(Daemon(run))
+        return daemons[-1]
+
+    yield make
+    for daemon in daemons:
+        if request.node.stash.get(FAILED, False):
+            print(daemon.describe())  # noqa: T201 - pytest shows it with the failure
+        daemon.finish()
+
+
+@pytest.fixture(scope="session")
+def c_trainer(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of the C trainer, compiled once."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("needs a C compiler: neither cc, gcc nor clang is on the path")
+    target = tmp_path_factory.mktemp("c") / "trainer"
+    source = ROOT / "tests/support/trainer.c"
+    command = [
+        compiler,
+        "-std=c11",
+        "-D_DEFAULT_SOURCE",
+        "-O1",
+        "-Wall",
+        "-o",
+        target,
+        source,
+        "-lm",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return str(target)
