@@ -20,7 +20,8 @@ def mix(value: int) -> int:
 
 def pause(seconds: float) -> None:
     """Let time pass inside the trainer: its pace, a wait, a hang."""
-    select([], [], [], seconds)
+    if seconds:
+        select([], [], [], seconds)
 
 
 class Reports:

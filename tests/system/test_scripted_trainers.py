@@ -183,7 +183,7 @@ def test_a_save_that_is_killed_leaves_no_visible_checkpoint(lives: Lives) -> Non
 def test_the_scripted_trainer_starts_in_little_time(lives: Lives) -> None:
     """It stands for the trainer in every figure of a restart, so its own start must be small."""
     best = min(_start_seconds(lives, attempt) for attempt in range(1, 8))
-    assert best < 0.1
+    assert best < 0.04
 
 
 def _start_seconds(lives: Lives, attempt: int) -> float:

@@ -1,0 +1,289 @@
+"""A trainer without torch that keeps the whole contract and, when asked, breaks it.
+
+Losses, arms and data digests follow from the seed, the step and the weights of its phase, so a
+replayed step is equal to the first one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+
+from tests.support import scripted_checkpoint as checkpoint
+from tests.support.scripted_options import parse
+from tests.support.scripted_reports import Reports, mix, pause
+
+Record = dict
+ENVIRON = os.environ  # noqa: TID251 - a trainer learns its run from its environment
+_WORKER = (
+    "import signal, time\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGUSR1, signal.SIG_IGN)\n"
+    "time.sleep(300)"
+)
+
+
+class Trainer:
+    """One life of the trainer: prepare, then one turn for each step."""
+
+    def __init__(self) -> None:
+        self.folder = ENVIRON["STEPKEEPER_RUN"] + "/checkpoints/"
+        self.options = parse(sys.argv[1:], int(ENVIRON["STEPKEEPER_ATTEMPT"]))
+        self.orders_path = ENVIRON["STEPKEEPER_ORDERS"]
+        self.stamp: tuple[int, ...] = ()
+        self.orders: Record = {"phases": [], "save": None, "hold": None}
+        self.step = 0
+        self.saved = (-1, "", 0)  # the step, digest and size of the last checkpoint
+        self.draws = mix(self.options.seed)
+        self.phase: Record = {}
+        self.honoured: int | None = None
+        self.asked_to_stop = False
+        self.asked_to_save = False
+        self.over = ""
+
+    def prepare(self) -> None:
+        """Everything before the first step, in the order that the contract gives."""
+        options = self.options
+        pause(options.ready_after)
+        self.reports = Reports(ENVIRON["STEPKEEPER_REPORTS"], options.buffer)
+        if options.no_ready:
+            sys.exit(options.exit_code)
+        self.reports.send("doing", what="load", step=0)
+        if resume := ENVIRON.get("STEPKEEPER_RESUME"):
+            self.resume(resume)
+        self.start_workers()
+        signal.signal(signal.SIGTERM, self.on_term)
+        signal.signal(signal.SIGUSR1, self.on_usr1)
+        self.read_orders()
+        self.begin_phase()
+        companion, n_params = not options.no_companion, options.n_params
+        ready = {"pid": os.getpid(), "n_params": n_params, "step": self.step}
+        self.reports.send("ready", **ready, companion=companion)
+
+    def start_workers(self) -> None:
+        """Children that ignore both signals and will outlive this process."""
+        for number in range(self.options.workers + self.options.stray_workers):
+            from subprocess import DEVNULL, Popen  # noqa: PLC0415 - only where it is needed
+
+            command = [sys.executable, "-S", "-c", _WORKER]
+            stray = number >= self.options.workers
+            Popen(command, start_new_session=stray, stdin=DEVNULL, close_fds=True)
+
+    def on_term(self, *_: object) -> None:
+        """Handlers only set a request."""
+        self.asked_to_stop = not self.options.ignore_term
+
+    def on_usr1(self, *_: object) -> None:
+        """Handlers only set a request."""
+        self.asked_to_save = True
+
+    def resume(self, path: str) -> None:
+        """Go on behind ``path``: step, draws and the phase in progress."""
+        self.step, companion = checkpoint.load(path, self.options)
+        self.saved = (self.step, companion.get("sha256", ""), 8 + 12 * self.options.n_params)
+        self.draws = companion.get("draws", mix(self.options.seed + self.step))
+        self.phase = companion.get("phase", {})
+
+    def read_orders(self) -> None:
+        """Look at the file's stamp, and read it where that is new."""
+        try:
+            status = os.stat(self.orders_path)  # noqa: PTH116 - once a step, so without a Path
+        except FileNotFoundError:
+            return
+        stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
+        if stamp != self.stamp:
+            with open(self.orders_path, "rb") as file:  # noqa: PTH123 - pathlib costs 3 ms
+                self.orders = json.loads(file.read())
+            self.stamp = stamp
+
+    def begin_phase(self) -> None:
+        """Keep the phase in progress where the orders still name it, else begin their first."""
+        ordered = self.orders["phases"]
+        names = ("phase", "steps", "weights")
+        if self.options.no_phases or not ordered:
+            return
+        known = [p for p in ordered if self.phase and all(p[n] == self.phase[n] for n in names)]
+        if not known:
+            self.phase = {**ordered[0], "done": 0, "repeated": False, "arms": {}}
+
+    def next_phase(self) -> None:
+        """Take the following phase from the orders; wait for it; at last repeat this one."""
+        if self.options.no_phases:
+            return
+        wanted = self.phase.get("phase", 0) + 1
+        until = time.perf_counter() + self.options.phase_wait
+        waiting = False
+        while True:
+            found = [p for p in self.orders["phases"] if p["phase"] == wanted or not self.phase]
+            if found or (self.phase and time.perf_counter() > until) or self.asked_to_stop:
+                break
+            if not waiting:
+                self.reports.send("doing", what="wait", step=self.step)
+                waiting = True
+            pause(0.005)
+            self.read_orders()
+        source = found[0] if found else {**self.phase, "phase": wanted}
+        fresh = {"done": 0, "repeated": not found, "arms": {}}
+        if found or not self.asked_to_stop:
+            self.phase = {n: source[n] for n in ("phase", "steps", "weights")} | fresh
+
+    def turn(self) -> None:
+        """One step, its report, then whatever is asked for at its end."""
+        if not self.phase or self.phase["done"] == self.phase["steps"]:
+            self.next_phase()
+            if self.asked_to_stop:
+                self.finish_turn()
+                return
+        self.step += 1
+        self.train()
+        if self.phase and self.phase["done"] == self.phase["steps"]:
+            self.report_phase()
+        if self.options.sample_every and self.step % self.options.sample_every == 0:
+            text = f"said at {self.step}"
+            fields = {"step": self.step, "prompt": "say", "text": text, "temperature": 0.8}
+            self.reports.send("sample", **fields)
+        self.finish_turn()
+
+    def train(self) -> None:
+        """The step itself: an arm drawn by the phase's weights, a loss, a digest."""
+        options, step = self.options, self.step
+        self.draws = mix(self.draws)
+        arm = self.draw(self.draws / (1 << 64))
+        noise = mix(options.seed * 1_000_003 + step) / (1 << 64)
+        loss = round(2.0 + 400.0 / (step + 100) + 0.1 * noise + 0.01 * len(arm), 6)
+        if 0 < options.differ_from <= step:
+            loss = round(loss + 0.001, 6)
+        digest = f"{mix(self.draws ^ step):016x}"
+        written, word = repr(loss), ""
+        if step == options.nan_at:
+            written, word = options.nan_as, "nan" if options.nan_as == "null" else ""
+        line = (
+            f'"report":"step","at":{time.perf_counter():.6f},"step":{step},"loss":{written},'
+            f'"nonfinite":"{word}","arm":"{arm}","lr":0.0003,'
+            f'"data":"{"" if options.no_data else digest}","phase":{self.phase.get("phase", 0)}}}'
+        )
+        self.misbehave(line)
+        self.reports.add(line)
+        if self.phase:
+            self.phase["done"] += 1
+            pulls, total = self.phase["arms"].get(arm, (0, 0.0))
+            self.phase["arms"][arm] = (pulls + 1, total + loss)
+
+    def draw(self, share: float) -> str:
+        """The arm at ``share`` of the weights' sum."""
+        weights = self.phase.get("weights") or dict.fromkeys(self.options.arms.split(","), 1.0)
+        share *= sum(weights.values())
+        arm = ""
+        for name, weight in weights.items():
+            if weight > 0:
+                arm = name
+                share -= weight
+            if share < 0:
+                break
+        return arm
+
+    def misbehave(self, line: str) -> None:
+        """Faults that stand before this step's report."""
+        options = self.options
+        if self.step == options.bad_line_at:
+            self.reports.add('"report":"step","step":"seven"}')
+        if self.step == options.gap_at:
+            self.reports.seq += 1
+        if self.step == options.half_line_at:
+            self.reports.flush()
+            half = f'{{"seq":{self.reports.seq + 1},{line}'[: len(line) // 2]
+            os.write(self.reports.descriptor, half.encode("ascii"))
+            os._exit(options.exit_code)
+
+    def report_phase(self) -> None:
+        """The phase is over: what each arm did in it."""
+        phase = self.phase
+        arms = [
+            {"arm": arm, "pulls": pulls, "failed": 0, "loss": total / pulls}
+            for arm, (pulls, total) in sorted(phase["arms"].items())
+        ]
+        span = {"first": self.step - phase["steps"] + 1, "last": self.step}
+        facts = {n: phase[n] for n in ("phase", "repeated", "weights")}
+        self.reports.send("phase", **facts, **span, arms=arms)
+
+    def finish_turn(self) -> None:
+        """Faults, then saves, holds and ends; the only place that looks at requests."""
+        self.end_here()
+        self.read_orders()
+        self.answer_requests()
+        told = False
+        while self.orders["hold"] is not None and not self.over:
+            if not told:
+                self.reports.send("doing", what="wait", step=self.step)
+                told = True
+            pause(0.01)
+            self.read_orders()
+            self.answer_requests()
+
+    def end_here(self) -> None:
+        """Faults that stand after this step's report."""
+        options = self.options
+        if self.step in (options.kill_at, options.exit_at, options.hang_at) and self.step:
+            self.reports.flush()
+            if self.step == options.kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            while self.step == options.hang_at:
+                pause(3600)
+            os._exit(options.exit_code)
+
+    def answer_requests(self) -> None:
+        """At most one checkpoint for all that is asked at this step's end."""
+        options = self.options
+        order = self.orders["save"]
+        if order is not None and order["serial"] == self.honoured:
+            order = None
+        boundary = self.step % options.every == 0
+        last = self.step >= options.steps
+        ordered = order is not None and (order["align"] == "step" or boundary or last)
+        signalled = self.asked_to_save and order is None
+        signalled = signalled and (boundary or options.sigusr1 == "step")
+        reason = "order" if ordered else "signal" if signalled else "cadence" if boundary else ""
+        if self.asked_to_stop or (last and not options.no_final):
+            reason = "stop"
+        if reason:
+            self.save(reason, order["serial"] if order is not None and ordered else None)
+        if order is not None and ordered:
+            self.honoured = order["serial"]
+        if ordered or signalled:
+            self.asked_to_save = False
+        if self.asked_to_stop or last:
+            self.over = "stop" if self.asked_to_stop else "steps"
+        elif order is not None and ordered and order["then"] == "exit" and not options.ignore_exit:
+            self.over = "order"
+
+    def save(self, reason: str, serial: int | None) -> None:
+        """Write this step's checkpoint unless it has one, and report it."""
+        step, began = self.step, time.perf_counter()
+        if self.saved[0] == step and serial is None:
+            return
+        name = f"step_{step:06d}.bin"
+        if self.saved[0] != step:
+            self.reports.send("doing", what="save", step=step)
+            os.fsync(self.reports.descriptor)
+            inside = {"draws": self.draws, "phase": self.phase, "reason": reason}
+            self.saved = (step, *checkpoint.save(self.folder + name, step, self.options, inside))
+        facts = {"step": step, "name": name, "sha256": self.saved[1], "bytes": self.saved[2]}
+        seconds = round(time.perf_counter() - began, 6)
+        self.reports.send("checkpoint", **facts, reason=reason, seconds=seconds, save=serial)
+
+
+def main() -> int:
+    """Prepare, then step until something says that it is over."""
+    trainer = Trainer()
+    trainer.prepare()
+    interval = 1.0 / trainer.options.rate if trainer.options.rate else 0.0
+    due = time.perf_counter()
+    while not trainer.over and trainer.step < trainer.options.steps:
+        trainer.turn()
+        due = max(due + interval, time.perf_counter() - 0.1)
+        if (ahead := due - time.perf_counter()) > 0:
+            pause(ahead)
+    trainer.reports.send("finished", reason=trainer.over or "steps", step=trainer.step)
+    return 0
