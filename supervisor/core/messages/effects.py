@@ -66,6 +66,7 @@ class Seal:
     sample: int | None
     reason: str
     save: int | None
+    replay: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,15 @@ class GiveOrders:
 
 @dataclass(frozen=True, slots=True)
 class KeepIntent:
-    """Make what the operator wants durable: want run|stop, by whom, done or not, held or not."""
+    """Make what the operator wants durable: run or stop, done or not.
+
+    ``by`` (empty) and ``hold`` (None) are kept as they are where not given.
+    """
 
     want: str
     by: str
     done: bool
-    hold: bool = False
+    hold: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,14 @@ class AdvancePivot:
 
     stage: str
     facts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Keep the checkpoint of this step for ever, with the operator's note."""
+
+    step: int
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +173,7 @@ Effect = (
     | Journal
     | CloseAttempt
     | AdvancePivot
+    | Pin
     | Answer
     | Say
     | Exit

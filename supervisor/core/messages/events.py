@@ -49,10 +49,11 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Spawned:
-    """The trainer process exists."""
+    """The trainer process exists. ``ledger_step`` is the last step that the ledger held then."""
 
     attempt: int
     pid: int
+    ledger_step: int
 
 
 @dataclass(frozen=True, slots=True)

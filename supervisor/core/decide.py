@@ -1,0 +1,206 @@
+"""The rules: ``decide(state, event, now) -> (state, effects)``, without I/O, clock or chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from supervisor.core import pivot as pivots
+from supervisor.core import saving
+from supervisor.core.bandit import Retired
+from supervisor.core.ending import conclude, ended, spawn_failed
+from supervisor.core.folding import bad_report, take_reports
+from supervisor.core.lifecycle import kill, spawn, stop, stop_asked
+from supervisor.core.messages import (
+    Answer,
+    Asked,
+    BadReport,
+    Effect,
+    Ended,
+    Event,
+    Exit,
+    Failed,
+    Journal,
+    KeepBandit,
+    KeepIntent,
+    Recorded,
+    Reports,
+    Say,
+    Sealed,
+    Signalled,
+    Spawned,
+    SpawnFailed,
+    StageDone,
+    Tick,
+    Verified,
+)
+from supervisor.core.state import Attempt, Life, Pivot, PivotStage, State, Want
+
+Turn = tuple[State, list[Effect]]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a starting supervisor found, beside the state restored from the newest seal."""
+
+    attempt: Attempt | None
+    pivot: Pivot | None
+    stop_unfinished: bool
+    retired: tuple[Retired, ...] = ()
+
+
+def begin(state: State, found: Found, now: float) -> Turn:
+    """The first turn of a supervisor's life: adopt, finish what was begun, or start."""
+    state = replace(state, attempt=found.attempt, pivot=found.pivot)
+    effects: list[Effect] = [
+        Journal("arm-retired", {"arm": r.arm.name, "why": r.why, "served": r.arm.served})
+        for r in found.retired
+    ]
+    effects += [Say(f"arm {r.arm.name} retired: {r.why}", alarm=True) for r in found.retired]
+    if found.attempt is not None:
+        life = Life.RUNNING if found.attempt.ready else Life.STARTING
+        orders = state.orders._replace(serial=state.orders.serial + 1, phases=state.bandit.phases)
+        state = replace(state, life=life, orders=orders)
+        effects.append(Say(f"following attempt {found.attempt.number}"))
+    if found.stop_unfinished:
+        state, more = stop(state, by="an earlier stop", now=now)
+        if state.attempt is None and not any(isinstance(effect, Exit) for effect in more):
+            more += [KeepIntent("stop", "", done=True), Exit(0)]
+        return state, effects + more
+    if state.attempt is not None:
+        return state, effects
+    state, more = _go_on(state, now)
+    return state, effects + more
+
+
+def decide(state: State, event: Event, now: float) -> Turn:
+    """One event in, the new state and what shall be done out. Raises nothing on any history."""
+    match event:
+        case Reports():
+            return take_reports(state, event, now)
+        case BadReport():
+            return bad_report(state, event)
+        case Recorded():
+            return saving.recorded(state, event)
+        case Spawned():
+            return _spawned(state, event)
+        case SpawnFailed():
+            return spawn_failed(state, event, now)
+        case Ended():
+            return ended(state, event, now)
+        case Verified():
+            return _drained(*saving.verified(state, event), now)
+        case Sealed():
+            return _drained(*saving.sealed(state, event), now)
+        case Asked():
+            return _asked(state, event, now)
+        case Signalled():
+            return _signalled(state, event, now)
+        case StageDone():
+            return _stage_done(state, event, now)
+        case Failed():
+            return _failed(state, event, now)
+        case Tick():
+            return _tick(state, now)
+        case _:
+            assert_never(event)
+
+
+def _go_on(state: State, now: float) -> Turn:
+    """With no trainer: what the operator wants first, then the pivot, then the next attempt."""
+    if state.want is Want.STOP:
+        return state, [KeepIntent("stop", "", done=True), Exit(0)]
+    if state.pivot is not None and state.pivot.stage is PivotStage.STOPPED:
+        return replace(state, life=Life.IDLE), [pivots.install(state.pivot)]
+    if pivots.at_rest(state):
+        return pivots.stop_done(state)
+    return spawn(state, now)
+
+
+def _spawned(state: State, event: Spawned) -> Turn:
+    attempt = state.attempt
+    if attempt is None or attempt.number != event.attempt:
+        return state, []
+    attempt = replace(attempt, pid=event.pid, replay_until=event.ledger_step)
+    text = f"attempt {attempt.number} started as pid {event.pid} after step {attempt.resumed}"
+    return replace(state, attempt=attempt), [Say(text)]
+
+
+def _drained(state: State, effects: list[Effect], now: float) -> Turn:
+    """Conclude a dead trainer's attempt when nothing of it waits for a seal any more."""
+    if state.life is Life.DRAINING and not state.pending:
+        state, more = conclude(state, now)
+        return state, effects + more
+    return state, effects
+
+
+def _asked(state: State, event: Asked, now: float) -> Turn:
+    match event.verb:
+        case "save":
+            return saving.order_save(
+                state,
+                pin=event.fields.get("pin", False),
+                note=event.fields.get("note", ""),
+                reply=event.reply,
+            )
+        case "stop":
+            return stop_asked(state, event, now)
+        case "release":
+            answer = {"released": True}
+            return state, [
+                Answer(event.reply, answer),
+                KeepIntent("run", "", done=True, hold=False),
+            ]
+        case "pivot":
+            return pivots.ask(state, event)
+        case "cancel-pivot":
+            return pivots.cancel(state, event)
+        case _:
+            return state, [Answer(event.reply, {"error": f"cannot do {event.verb!r}: unknown"})]
+
+
+def _signalled(state: State, event: Signalled, now: float) -> Turn:
+    match event.name:
+        case "TERM" | "INT":
+            return stop(state, by=f"SIG{event.name}", now=now)
+        case "USR1":
+            return saving.order_save(state, pin=False, note="", reply=None)
+        case _:
+            return state, [Say("the terminal is gone: going on")]
+
+
+def _stage_done(state: State, event: StageDone, now: float) -> Turn:
+    state, effects = pivots.stage_done(state, event)
+    if event.stage == "installed" and state.pivot is not None:
+        state, more = _go_on(state, now)
+        return state, [*effects, KeepBandit(state.bandit), *more]
+    if event.stage == "requested" and state.attempt is None and pivots.at_rest(state):
+        state, more = pivots.stop_done(replace(state, deadline=None))
+        return state, effects + more
+    return state, effects
+
+
+def _failed(state: State, event: Failed, now: float) -> Turn:
+    if event.what == "seal":
+        return _drained(*saving.seal_failed(state, event), now)
+    effects: list[Effect] = [Say(event.problem, alarm=True)]
+    pivot = state.pivot
+    if event.what == "requested" and pivot is not None and pivot.stage is PivotStage.ASKED:
+        state = replace(state, pivot=None)
+        if pivot.reply is not None:
+            effects.append(Answer(pivot.reply, {"error": event.problem}))
+    elif event.what in ("stopped", "installed", "record"):
+        effects.append(Exit(1))
+    return state, effects
+
+
+def _tick(state: State, now: float) -> Turn:
+    if state.deadline is None or now < state.deadline:
+        return state, []
+    state = replace(state, deadline=None)
+    if state.life is Life.BACKOFF:
+        return _go_on(state, now)
+    if state.life is Life.STOPPING:
+        state, effects = kill(state)
+        return state, [Say("no report since the stop: killing the trainer", alarm=True), *effects]
+    return state, []

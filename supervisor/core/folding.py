@@ -1,0 +1,184 @@
+"""The fold: what is known of a run follows from its reports, taken in order.
+
+Counters are set by the fold and never carried across lives: after a restart the fold begins again
+at the newest seal and takes the same reports to the same state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor.core import pivot as pivots
+from supervisor.core.bandit import count_steps, finish_phase
+from supervisor.core.lifecycle import grace, kill
+from supervisor.core.messages import (
+    BadReport,
+    Cause,
+    Effect,
+    GiveOrders,
+    Journal,
+    KeepBandit,
+    KeepSample,
+    Record,
+    Reports,
+    Say,
+    SignalTrainer,
+)
+from supervisor.core.saving import checkpoint_written
+from supervisor.core.state import Attempt, Life, State
+from trainer.contract.wire import (
+    Checkpoint,
+    Doing,
+    Evaluation,
+    Finished,
+    Phase,
+    Ready,
+    Report,
+    Sample,
+    Step,
+)
+
+RATE_MEMORY = 5.0  # seconds over which the rate is smoothed
+Turn = tuple[State, list[Effect]]
+
+
+def take_reports(state: State, event: Reports, now: float) -> Turn:
+    """Fold a run of reports. Late news of another attempt, or of one we ended, is dropped."""
+    attempt = state.attempt
+    if attempt is None or attempt.number != event.attempt or attempt.cause is Cause.BROKE_CONTRACT:
+        return state, []
+    effects: list[Effect] = []
+    steps: list[Step] = []
+    for report in event.reports:
+        if type(report) is Step:
+            steps.append(report)
+            continue
+        state, more = take_steps(state, steps)
+        effects += more
+        steps = []
+        state, more = _take_other(state, report, event)
+        effects += more
+    state, more = take_steps(state, steps)
+    effects += more
+    if state.attempt is not None:
+        state = replace(state, attempt=replace(state.attempt, position=event.position))
+    if state.life is Life.STOPPING:
+        state = replace(state, deadline=now + grace(state))
+    return state, effects
+
+
+def take_steps(state: State, steps: list[Step]) -> Turn:
+    """Fold steps between two other reports: check their order, count pulls, record them."""
+    attempt = state.attempt
+    if not steps or attempt is None or attempt.cause is Cause.BROKE_CONTRACT:
+        return state, []
+    expected = attempt.last_step
+    for report in steps:
+        expected += 1
+        if report.step != expected:
+            return _broke(state, f"step {report.step} came where {expected} was due")
+    last = steps[-1]
+    attempt = replace(
+        attempt,
+        last_step=last.step,
+        loss=last.loss,
+        doing="train",
+        rate=_rate(attempt, steps),
+        longest_step=max(attempt.longest_step, _slowest(attempt, steps)),
+        at=last.at,
+    )
+    bandit = count_steps(state.bandit, steps)
+    state = replace(state, attempt=attempt, bandit=bandit)
+    effects: list[Effect] = [Record(attempt.number, attempt.policy, tuple(steps))]
+    if state.life is Life.RUNNING and pivots.ignored(state):
+        state = replace(state, life=Life.STOPPING)
+        effects += [
+            Say("the trainer went on after the pivot's checkpoint: stopping it", alarm=True),
+            SignalTrainer(attempt.number, "TERM"),
+        ]
+    return state, effects
+
+
+def bad_report(state: State, event: BadReport) -> Turn:
+    """A line that breaks the contract ends the attempt: what follows it cannot be trusted."""
+    if state.attempt is None or state.attempt.number != event.attempt:
+        return state, []
+    return _broke(state, event.problem)
+
+
+def _broke(state: State, problem: str) -> Turn:
+    if state.attempt is None:
+        return state, []
+    facts = {"attempt": state.attempt.number, "problem": problem}
+    state, effects = kill(state, Cause.BROKE_CONTRACT)
+    text = f"cannot use the trainer's reports: {problem}; ending it"
+    return state, [Say(text, alarm=True), Journal("contract-broken", facts), *effects]
+
+
+def _rate(attempt: Attempt, steps: list[Step]) -> float:
+    seconds = steps[-1].at - attempt.at
+    if not attempt.at or seconds <= 0:
+        return attempt.rate
+    current = len(steps) / seconds
+    share = min(1.0, seconds / RATE_MEMORY)
+    return current if not attempt.rate else attempt.rate + share * (current - attempt.rate)
+
+
+def _slowest(attempt: Attempt, steps: list[Step]) -> float:
+    return (steps[-1].at - attempt.at) / len(steps) if attempt.at else 0.0
+
+
+def _take_other(state: State, report: Report, event: Reports) -> Turn:
+    attempt = state.attempt
+    if attempt is None or attempt.cause is Cause.BROKE_CONTRACT:
+        return state, []
+    match report:
+        case Ready():
+            return _ready(state, attempt, report)
+        case Doing():
+            changed = replace(attempt, doing=report.what, at=report.at)
+            return replace(state, attempt=changed), []
+        case Phase():
+            return _phase(state, report)
+        case Checkpoint():
+            return checkpoint_written(state, report, event)
+        case Sample():
+            state = replace(state, attempt=replace(attempt, sample=report.step, at=report.at))
+            return state, [KeepSample(attempt.number, attempt.policy, report)]
+        case Evaluation():
+            facts = {"step": report.step, "losses": dict(report.losses)}
+            return state, [Journal("evaluation", facts)]
+        case Finished():
+            return replace(state, attempt=replace(attempt, finished=report.reason)), []
+        case Step():
+            return take_steps(state, [report])
+
+
+def _ready(state: State, attempt: Attempt, report: Ready) -> Turn:
+    if report.step != attempt.resumed:
+        return _broke(state, f"it resumed after step {report.step}, not {attempt.resumed}")
+    attempt = replace(
+        attempt,
+        ready=True,
+        companion=report.companion,
+        n_params=report.n_params,
+        at=report.at,
+    )
+    life = Life.RUNNING if state.life is Life.STARTING else state.life
+    state = replace(state, attempt=attempt, life=life)
+    effects: list[Effect] = [Say(f"attempt {attempt.number} is ready after step {attempt.resumed}")]
+    if state.orders.save is not None and life is Life.RUNNING:
+        effects += [GiveOrders(state.orders), SignalTrainer(attempt.number, "USR1")]
+    state, more = pivots.order_exit(state)
+    return state, effects + more
+
+
+def _phase(state: State, report: Phase) -> Turn:
+    bandit = finish_phase(state.bandit, state.policy, report)
+    orders = state.orders._replace(serial=state.orders.serial + 1, phases=bandit.phases)
+    state = replace(state, bandit=bandit, orders=orders)
+    effects: list[Effect] = [GiveOrders(orders), KeepBandit(bandit)]
+    if report.repeated:
+        text = f"the trainer repeated phase {report.phase - 1} for want of orders"
+        effects.append(Say(text, alarm=True))
+    return state, effects

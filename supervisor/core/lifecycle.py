@@ -1,0 +1,125 @@
+"""The trainer's life: how an attempt begins and how it is stopped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor.core.bandit import BanditState, fresh
+from supervisor.core.messages import (
+    Answer,
+    Asked,
+    Cause,
+    Effect,
+    Exit,
+    Journal,
+    KeepBandit,
+    KeepIntent,
+    ReportsPosition,
+    Say,
+    SignalTrainer,
+    Spawn,
+)
+from supervisor.core.state import Attempt, Life, PivotStage, State, Want
+
+Turn = tuple[State, list[Effect]]
+
+
+def spawn(state: State, now: float) -> Turn:
+    """Begin the next attempt from the newest seal, with the bandit state of that step."""
+    number = state.last_attempt + 1
+    newest = state.seals[0] if state.seals else None
+    point = newest.point if newest else None
+    bandit = _bandit_at(state)
+    orders = state.orders._replace(
+        serial=state.orders.serial + 1, phases=bandit.phases, save=None, hold=None
+    )
+    step = point.step if point else 0
+    attempt = Attempt(
+        number, state.policy.number, point, ReportsPosition(number, 0, 0), step, now, step
+    )
+    state = replace(
+        state,
+        life=Life.STARTING,
+        attempt=attempt,
+        last_attempt=number,
+        bandit=bandit,
+        orders=orders,
+        pending=(),
+        deadline=None,
+    )
+    return state, [
+        KeepBandit(bandit),
+        Spawn(number, point, state.policy.number, orders),
+        Journal(
+            "attempt-started",
+            {"attempt": number, "policy": state.policy.number, "resumed": step},
+        ),
+    ]
+
+
+def _bandit_at(state: State) -> BanditState:
+    """The bandit state of the newest seal; of another policy it gives weights only."""
+    newest = state.seals[0] if state.seals else None
+    if newest and newest.policy == state.policy.number and newest.bandit is not None:
+        return newest.bandit
+    return fresh(state.policy, state.live, state.seed + state.policy.number)
+
+
+def stop(state: State, *, by: str, hold: bool = False, at_once: bool = False, now: float) -> Turn:
+    """The operator wants the run stopped; wins over any restart rule."""
+    effects: list[Effect] = [KeepIntent("stop", by, done=False, hold=hold)]
+    first = state.want is not Want.STOP
+    state = replace(state, want=Want.STOP)
+    attempt = state.attempt
+    if state.life is Life.BACKOFF or (state.life is Life.IDLE and _pivot_rests(state)):
+        return replace(state, life=Life.IDLE, deadline=None), [
+            KeepIntent("stop", by, done=True, hold=hold),
+            Say("stopped; no trainer was running"),
+            Exit(0),
+        ]
+    if attempt is not None:
+        if state.life in (Life.STARTING, Life.RUNNING, Life.STOPPING) and (
+            at_once or state.life is Life.STARTING
+        ):
+            state, more = kill(state)
+            effects += more
+        elif state.life is Life.RUNNING:
+            effects += [SignalTrainer(attempt.number, "TERM"), Say(f"stopping, asked by {by}")]
+            state = replace(state, life=Life.STOPPING, deadline=now + grace(state))
+        elif not first:
+            effects.append(Say(f"still stopping: {state.life}"))
+    return state, effects
+
+
+def _pivot_rests(state: State) -> bool:
+    """Whether no pivot's files are being moved at this moment."""
+    return state.pivot is None or state.pivot.stage is PivotStage.REQUESTED
+
+
+def kill(state: State, cause: Cause | None = None) -> Turn:
+    """End the trainer at once; ``cause`` names a verdict of ours."""
+    if state.attempt is None:
+        return state, []
+    attempt = replace(state.attempt, cause=cause or state.attempt.cause)
+    state = replace(state, life=Life.KILLING, deadline=None, attempt=attempt)
+    return state, [SignalTrainer(attempt.number, "KILL")]
+
+
+def grace(state: State) -> float:
+    """Seconds a stop may take without a report: from measured steps and saves."""
+    attempt = state.attempt
+    if attempt is None:
+        return state.settings.grace
+    return state.settings.grace + 5 * attempt.longest_step + 10 * attempt.longest_save
+
+
+def stop_asked(state: State, event: Asked, now: float) -> Turn:
+    """The verb ``stop``."""
+    state, effects = stop(
+        state,
+        by=event.fields.get("by", "operator"),
+        hold=event.fields.get("hold", False),
+        at_once=event.fields.get("now", False),
+        now=now,
+    )
+    return state, [Answer(event.reply, {"stopping": True}), *effects]

@@ -1,0 +1,235 @@
+"""The pivot: requested -> stopped(pin) -> installed -> done, forward only, whoever dies.
+
+    stage       what is durable                            what comes next
+    REQUESTED   pivot.json with the new policy             trainer saves at the boundary and exits
+    STOPPED     the pin: the newest seal                   sidecars into archive/, policy installed
+    INSTALLED   new policy in policies/, bandit empty      trainer resumes from the pin
+    (done)      step pin + 1 under the new policy, synced  certificate, pivot.json removed
+
+Cancelling is possible until STOPPED. The ledger appears in no stage but the last, as a witness.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from supervisor.core.bandit import fresh
+from supervisor.core.messages import (
+    AdvancePivot,
+    Answer,
+    Asked,
+    Effect,
+    GiveOrders,
+    Journal,
+    Recorded,
+    Say,
+    SignalTrainer,
+    StageDone,
+)
+from supervisor.core.policy import Policy
+from supervisor.core.state import Life, Pivot, PivotStage, State
+from trainer.contract.wire import Checkpoint, SaveOrder
+
+Turn = tuple[State, list[Effect]]
+
+
+def ask(state: State, event: Asked) -> Turn:
+    """Accept a pivot whose policy the shell has checked, or say why not."""
+    if state.pivot is not None:
+        text = (
+            f"cannot pivot: the pivot to policy {state.pivot.policy.number} is {state.pivot.stage}"
+        )
+        return state, [Answer(event.reply, {"error": text})]
+    policy: Policy = event.fields["policy"]
+    step = _last_step(state)
+    pivot = Pivot(
+        PivotStage.ASKED, policy, step, event.fields["when"], event.fields["by"], reply=event.reply
+    )
+    facts = {
+        "policy": policy.number,
+        "text": event.fields["text"],
+        "asked_step": step,
+        "when": pivot.when,
+        "by": pivot.by,
+    }
+    return replace(state, pivot=pivot), [AdvancePivot("requested", facts)]
+
+
+def cancel(state: State, event: Asked) -> Turn:
+    """Withdraw a pivot that has not stopped the trainer yet."""
+    pivot = state.pivot
+    if pivot is None:
+        return state, [Answer(event.reply, {"error": "cannot cancel: no pivot is under way"})]
+    if pivot.stage not in (PivotStage.ASKED, PivotStage.REQUESTED):
+        text = f"cannot cancel the pivot to policy {pivot.policy.number}: it is {pivot.stage}"
+        return state, [Answer(event.reply, {"error": text})]
+    state, effects = drop(state, "by the operator")
+    return state, [*effects, Answer(event.reply, {"cancelled": pivot.policy.number})]
+
+
+def drop(state: State, why: str) -> Turn:
+    """Forget a pivot in REQUESTED; the run goes on under the policy in force."""
+    if state.pivot is None:
+        return state, []
+    number = state.pivot.policy.number
+    effects: list[Effect] = [
+        AdvancePivot("cancelled", {"policy": number, "why": why}),
+        Say(f"pivot to policy {number} cancelled {why}"),
+    ]
+    save = state.orders.save
+    if save is not None and save.then == "exit":
+        orders = state.orders._replace(serial=state.orders.serial + 1, save=None)
+        state = replace(state, orders=orders)
+        effects.append(GiveOrders(orders))
+    return replace(state, pivot=None), effects
+
+
+def order_exit(state: State) -> Turn:
+    """Order a checkpoint at the boundary and the exit after it, once the trainer is ready."""
+    pivot, attempt = state.pivot, state.attempt
+    if pivot is None or pivot.stage is not PivotStage.REQUESTED or attempt is None:
+        return state, []
+    if not attempt.ready or state.life is not Life.RUNNING:
+        return state, []
+    serial = state.orders.serial + 1
+    save = SaveOrder(serial, "cadence" if pivot.when == "boundary" else "step", "exit")
+    orders = state.orders._replace(serial=serial, save=save)
+    state = replace(state, orders=orders, pivot=replace(pivot, serial=serial, honoured=None))
+    return state, [GiveOrders(orders), SignalTrainer(attempt.number, "USR1")]
+
+
+def note_checkpoint(state: State, report: Checkpoint) -> State:
+    """Remember the checkpoint that answered the order, to notice a trainer that goes on after it.
+
+    A trainer that does not read orders answers by the signal or at the cadence.
+    """
+    pivot = state.pivot
+    if pivot is None or pivot.stage is not PivotStage.REQUESTED or not pivot.serial:
+        return state
+    cadence = state.settings.cadence
+    unordered = report.save is None and report.step >= pivot.asked_step
+    on_boundary = bool(cadence) and report.step % cadence == 0
+    if report.save == pivot.serial or (unordered and (report.reason == "signal" or on_boundary)):
+        return replace(state, pivot=replace(pivot, honoured=report.step))
+    return state
+
+
+def ignored(state: State) -> bool:
+    """Whether the trainer went on after the checkpoint that should have been its last."""
+    pivot, attempt = state.pivot, state.attempt
+    return (
+        pivot is not None
+        and attempt is not None
+        and pivot.stage is PivotStage.REQUESTED
+        and pivot.honoured is not None
+        and attempt.last_step > pivot.honoured
+    )
+
+
+def at_rest(state: State) -> bool:
+    """Whether, with no trainer running, the newest seal can be the pin."""
+    pivot = state.pivot
+    if pivot is None or pivot.stage is not PivotStage.REQUESTED or not state.seals:
+        return False
+    newest = state.seals[0].point.step
+    if pivot.honoured is not None:
+        return newest >= pivot.honoured
+    if pivot.when == "now":
+        return newest >= pivot.asked_step
+    return newest >= boundary_after(pivot.asked_step, state.settings.cadence)
+
+
+def boundary_after(step: int, cadence: int) -> int:
+    """The first multiple of the cadence at or after ``step``; ``step`` itself by clock only."""
+    return -(-step // cadence) * cadence if cadence else step
+
+
+def stop_done(state: State) -> Turn:
+    """The trainer is gone and its last checkpoint sealed: make the pin durable."""
+    pivot = state.pivot
+    if pivot is None or not state.seals:
+        return state, []
+    pin = state.seals[0].point
+    facts = _pin_facts(pivot, pin)
+    pivot = replace(pivot, stage=PivotStage.STOPPING, pin=pin)
+    return replace(state, pivot=pivot, life=Life.IDLE, deadline=None), [
+        AdvancePivot("stopped", facts)
+    ]
+
+
+def stage_done(state: State, event: StageDone) -> Turn:
+    """Move on: each stage begins only when the one before is durable."""
+    pivot = state.pivot
+    if pivot is None:
+        return state, []
+    match event.stage:
+        case "requested":
+            state = replace(state, pivot=replace(pivot, stage=PivotStage.REQUESTED))
+            effects: list[Effect] = [
+                Journal(
+                    "pivot-requested", {"policy": pivot.policy.number, "step": pivot.asked_step}
+                )
+            ]
+            if pivot.reply is not None:
+                answer = {"policy": pivot.policy.number, "asked_step": pivot.asked_step}
+                effects.append(Answer(pivot.reply, answer))
+            state, more = order_exit(state)
+            return state, [*effects, *more]
+        case "stopped":
+            state = replace(state, pivot=replace(pivot, stage=PivotStage.STOPPED))
+            return state, [install(pivot)]
+        case "installed":
+            return _installed(state, pivot)
+        case "done":
+            text = f"pivot to policy {pivot.policy.number} done"
+            return replace(state, pivot=None), [Say(text)]
+        case _:
+            return state, []
+
+
+def install(pivot: Pivot) -> AdvancePivot:
+    """The effect that archives the sidecars and installs the policy."""
+    facts = _pin_facts(pivot, pivot.pin) if pivot.pin else {}
+    return AdvancePivot("installed", facts)
+
+
+def note_recorded(state: State, event: Recorded) -> Turn:
+    """The first line of the new policy ends the pivot."""
+    pivot = state.pivot
+    if pivot is None or pivot.stage is not PivotStage.INSTALLED or pivot.pin is None:
+        return state, []
+    if event.position.step <= pivot.pin.step:
+        return state, []
+    facts = {**_pin_facts(pivot, pivot.pin), "first_step": pivot.pin.step + 1}
+    state = replace(state, pivot=replace(pivot, stage=PivotStage.FINISHING))
+    return state, [AdvancePivot("done", facts)]
+
+
+def _installed(state: State, pivot: Pivot) -> Turn:
+    bandit = fresh(pivot.policy, state.live, state.seed + pivot.policy.number)
+    restarts = replace(state.restarts, failures=0, against=0, since=None, best=-1)
+    state = replace(
+        state,
+        policy=pivot.policy,
+        bandit=bandit,
+        restarts=restarts,
+        pivot=replace(pivot, stage=PivotStage.INSTALLED),
+    )
+    return state, []
+
+
+def _pin_facts(pivot: Pivot, pin: object) -> dict[str, Any]:
+    return {
+        "policy": pivot.policy.number,
+        "pin": pin,
+        "asked_step": pivot.asked_step,
+        "honoured": pivot.honoured,
+        "by": pivot.by,
+    }
+
+
+def _last_step(state: State) -> int:
+    if state.attempt is not None:
+        return state.attempt.last_step
+    return state.seals[0].point.step if state.seals else 0

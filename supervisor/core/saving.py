@@ -1,0 +1,240 @@
+"""Checkpoints on their way to a seal: asked for, written, read back, sealed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor.core import pivot as pivots
+from supervisor.core.messages import (
+    Answer,
+    Effect,
+    Failed,
+    GiveOrders,
+    Journal,
+    Pin,
+    Recorded,
+    Reports,
+    ResumePoint,
+    Say,
+    Seal,
+    Sealed,
+    SignalTrainer,
+    Verified,
+    Verify,
+)
+from supervisor.core.state import (
+    KEPT_SEALS,
+    Life,
+    PendingSeal,
+    PivotStage,
+    Restarts,
+    SaveRequest,
+    SealPoint,
+    State,
+)
+from trainer.contract.wire import Checkpoint, SaveOrder
+
+Turn = tuple[State, list[Effect]]
+
+
+def order_save(state: State, *, pin: bool, note: str, reply: int | None) -> Turn:
+    """Ask the trainer for a checkpoint; the answer names the serial that its seal will carry."""
+    attempt = state.attempt
+    problem = ""
+    if attempt is None or state.life not in (Life.STARTING, Life.RUNNING):
+        problem = f"cannot save: no trainer is running ({state.life})"
+    elif state.pivot is not None and state.pivot.stage is not PivotStage.INSTALLED:
+        problem = "cannot save: a pivot is under way and saves by itself"
+    if problem or attempt is None:
+        return state, [Answer(reply, {"error": problem})] if reply is not None else [Say(problem)]
+    serial = state.orders.serial + 1
+    request = SaveRequest(serial, pin, note)
+    save = SaveOrder(serial, "cadence" if state.settings.boundary else "step", "go")
+    orders = state.orders._replace(serial=serial, save=save)
+    state = replace(state, orders=orders, saves=(*state.saves, request))
+    effects: list[Effect] = []
+    if attempt.ready:
+        effects += [GiveOrders(orders), SignalTrainer(attempt.number, "USR1")]
+    if reply is not None:
+        effects.append(
+            Answer(reply, {"serial": serial, "attempt": attempt.number, "step": attempt.last_step})
+        )
+    return state, effects
+
+
+def checkpoint_written(state: State, report: Checkpoint, event: Reports) -> Turn:
+    """A checkpoint is visible: have it read back; its bandit state is the one folded so far."""
+    attempt = state.attempt
+    if attempt is None:
+        return state, []
+    if report.step == attempt.resumed or report.step != attempt.last_step:
+        text = f"{report.name} is not at the step just reported ({attempt.last_step}): set aside"
+        return state, [Say(text, alarm=True)]
+    save, state = _answered(state, report)
+    recorded = attempt.recorded
+    pending = PendingSeal(
+        report.step,
+        report.name,
+        report.sha256,
+        event.position,
+        state.bandit,
+        attempt.sample if attempt.sample == report.step else None,
+        report.reason,
+        save,
+        recorded if recorded and recorded.step == report.step else None,
+    )
+    longest = max(attempt.longest_save, report.seconds)
+    state = pivots.note_checkpoint(state, report)
+    effects: list[Effect] = [Verify(attempt.number, report.step, report.name, report.sha256)]
+    if state.orders.save is not None and save is not None and save >= state.orders.save.serial:
+        orders = state.orders._replace(serial=state.orders.serial + 1, save=None)
+        state = replace(state, orders=orders)
+        effects.append(GiveOrders(orders))
+    attempt = replace(attempt, longest_save=longest)
+    return replace(state, attempt=attempt, pending=(*state.pending, pending)), effects
+
+
+def _answered(state: State, report: Checkpoint) -> tuple[int | None, State]:
+    """The save serial this checkpoint answers; without orders, the signal answers the newest."""
+    if report.save is not None or report.reason != "signal" or not state.saves:
+        return report.save, state
+    return state.saves[-1].serial, state
+
+
+def recorded(state: State, event: Recorded) -> Turn:
+    """The ledger holds steps up to a position: note proofs, and seal what waited for it."""
+    attempt = state.attempt
+    if attempt is None or attempt.number != event.attempt:
+        return state, []
+    effects: list[Effect] = []
+    differed = attempt.differed
+    if event.differed is not None and differed is None:
+        differed = event.differed
+        facts = {
+            "attempt": attempt.number,
+            "step": event.differed,
+            "difference": event.difference,
+        }
+        text = f"replayed step {event.differed} is not equal: {event.difference}"
+        effects += [Journal("replay-differed", facts), Say(text, alarm=True)]
+    attempt = replace(
+        attempt,
+        recorded=event.position,
+        proved=attempt.proved + event.proved,
+        consistent=attempt.consistent + event.consistent,
+        differed=differed,
+    )
+    pending = tuple(
+        replace(p, ledger=event.position)
+        if p.ledger is None and p.step == event.position.step
+        else p
+        for p in state.pending
+    )
+    state = replace(state, attempt=attempt, pending=pending)
+    if event.position.step >= attempt.replay_until or differed is not None:
+        state, more = tell_replay(state)
+        effects += more
+    state, more = pivots.note_recorded(state, event)
+    effects += more
+    state, more = seal_next(state)
+    return state, effects + more
+
+
+def verified(state: State, event: Verified) -> Turn:
+    """A checkpoint was read back: a bad one is refused, a good one waits for its turn."""
+    attempt = state.attempt
+    if attempt is None or attempt.number != event.attempt:
+        return state, []
+    verdict = event.verdict
+    effects: list[Effect] = []
+    if verdict.problem:
+        pending = tuple(p for p in state.pending if p.step != verdict.step)
+        facts = {"step": verdict.step, "name": verdict.name, "problem": verdict.problem}
+        effects += [Journal("checkpoint-refused", facts), Say(verdict.problem, alarm=True)]
+    else:
+        pending = tuple(
+            replace(p, verdict=verdict) if p.step == verdict.step else p for p in state.pending
+        )
+    state, more = seal_next(replace(state, pending=pending))
+    return state, effects + more
+
+
+def seal_next(state: State) -> Turn:
+    """Seal the oldest pending checkpoint once it is verified and the ledger holds its step."""
+    attempt = state.attempt
+    if attempt is None or not state.pending:
+        return state, []
+    first = state.pending[0]
+    if first.asked or first.verdict is None or first.ledger is None:
+        return state, []
+    effect = Seal(
+        attempt.number,
+        attempt.policy,
+        first.verdict,
+        first.ledger,
+        first.reports,
+        first.bandit,
+        first.sample,
+        first.reason,
+        first.save,
+        (attempt.proved, attempt.consistent),
+    )
+    pending = (replace(first, asked=True), *state.pending[1:])
+    return replace(state, pending=pending), [effect]
+
+
+def sealed(state: State, event: Sealed) -> Turn:
+    """A seal is durable: it is progress, the next resume point, and the witness line."""
+    attempt = state.attempt
+    if attempt is None or attempt.number != event.attempt or not state.pending:
+        return state, []
+    first = state.pending[0]
+    point = SealPoint(
+        ResumePoint(event.step, event.sha256, event.seal), attempt.policy, first.bandit
+    )
+    restarts = state.restarts
+    if event.step > restarts.best:
+        restarts = Restarts(best=event.step)
+        attempt = replace(attempt, sealed=True)
+    effects: list[Effect] = [Say(f"head {event.head}")]
+    done = tuple(r for r in state.saves if first.save is not None and r.serial <= first.save)
+    effects += [Pin(event.step, request.note) for request in done if request.pin]
+    state = replace(
+        state,
+        attempt=attempt,
+        pending=state.pending[1:],
+        seals=(point, *state.seals)[:KEPT_SEALS],
+        restarts=restarts,
+        saves=tuple(request for request in state.saves if request not in done),
+    )
+    state, more = seal_next(state)
+    return state, effects + more
+
+
+def seal_failed(state: State, event: Failed) -> Turn:
+    """A seal could not be written: its checkpoint stays unsealed and is never resumed from."""
+    text = f"{event.problem}; the checkpoint stays unsealed"
+    state, effects = seal_next(replace(state, pending=state.pending[1:]))
+    return state, [
+        Say(text, alarm=True),
+        Journal("seal-failed", {"problem": event.problem}),
+        *effects,
+    ]
+
+
+def tell_replay(state: State) -> Turn:
+    """Journal once what a replay proved, when it is over."""
+    attempt = state.attempt
+    if attempt is None or attempt.replay_told or attempt.replay_until <= attempt.resumed:
+        return state, []
+    facts = {
+        "attempt": attempt.number,
+        "first": attempt.resumed + 1,
+        "last": min(attempt.last_step, attempt.replay_until),
+        "proved": attempt.proved,
+        "consistent": attempt.consistent,
+        "differed": attempt.differed,
+    }
+    state = replace(state, attempt=replace(attempt, replay_told=True))
+    text = f"replay of steps {facts['first']} to {facts['last']}: {attempt.proved} proved equal"
+    return state, [Journal("replay", facts), Say(text)]

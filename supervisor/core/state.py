@@ -1,0 +1,214 @@
+"""What the supervisor knows, as one immutable value.
+
+States of the trainer's life:
+
+    STARTING   spawned, not ready: nothing can be lost yet
+    RUNNING    ready, or adopted
+    STOPPING   asked by SIGTERM; the deadline moves on while reports come
+    KILLING    sent SIGKILL
+    DRAINING   gone; its last checkpoints wait for their seals
+    BACKOFF    waiting for the deadline of the next attempt
+    IDLE       nothing runs: a pivot's files are being moved, or the loop is about to end
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from supervisor.core.bandit import BanditState
+from supervisor.core.messages import (
+    Cause,
+    LedgerPosition,
+    ReportsPosition,
+    ResumePoint,
+    Verdict,
+)
+from supervisor.core.policy import Policy
+from trainer.contract.wire import Orders
+
+KEPT_SEALS = 16
+NO_ORDERS = Orders(0, (), None, None)
+
+
+class Life(StrEnum):
+    """Where the trainer's life stands."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    KILLING = "killing"
+    DRAINING = "draining"
+    BACKOFF = "backing off"
+    IDLE = "idle"
+
+
+class Want(StrEnum):
+    """What the operator wants."""
+
+    RUN = "run"
+    STOP = "stop"
+
+
+class PivotStage(StrEnum):
+    """How far a pivot is durable; it only goes forward."""
+
+    ASKED = "asked"
+    REQUESTED = "requested"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    INSTALLED = "installed"
+    FINISHING = "finishing"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Rules of the operator that the core applies; durations in seconds.
+
+    ``cadence`` is in steps (0: by clock only); ``boundary`` says where SIGUSR1 saves.
+    """
+
+    cadence: int = 100
+    boundary: bool = False
+    grace: float = 60.0
+    backoff_first: float = 0.5
+    backoff_most: float = 30.0
+    fall_back_after: int = 3
+    give_up_after: float = 7200.0
+
+
+@dataclass(frozen=True, slots=True)
+class SealPoint:
+    """A sealed checkpoint of this lineage with the bandit state of its step."""
+
+    point: ResumePoint
+    policy: int
+    bandit: BanditState | None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingSeal:
+    """A checkpoint on its way to a seal, which needs its verdict and its ledger position."""
+
+    step: int
+    name: str
+    sha256: str
+    reports: ReportsPosition
+    bandit: BanditState
+    sample: int | None
+    reason: str
+    save: int | None
+    ledger: LedgerPosition | None = None
+    verdict: Verdict | None = None
+    asked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the trainer process ended, while its seals are awaited."""
+
+    status: int | None
+    out_of_memory: bool
+    draw: float
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One life of the trainer, as folded from its reports so far.
+
+    ``last_step`` is the last step reported, ``at`` its trainer clock. ``rate`` is in steps/s.
+    ``replay_until`` is the last step that the ledger held when the attempt began.
+    """
+
+    number: int
+    policy: int
+    resume: ResumePoint | None
+    position: ReportsPosition
+    last_step: int
+    started: float
+    replay_until: int
+    pid: int | None = None
+    ready: bool = False
+    companion: bool = True
+    n_params: int = 0
+    doing: str = "import"
+    at: float = 0.0
+    rate: float = 0.0
+    loss: float | None = None
+    longest_step: float = 0.0
+    longest_save: float = 0.0
+    sample: int | None = None
+    recorded: LedgerPosition | None = None
+    proved: int = 0
+    consistent: int = 0
+    differed: int | None = None
+    replay_told: bool = False
+    finished: str = ""
+    sealed: bool = False
+    cause: Cause | None = None
+    ending: Ending | None = None
+
+    @property
+    def resumed(self) -> int:
+        """The step it resumed after; 0 for a start from nothing."""
+        return self.resume.step if self.resume else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """Attempts without progress since ``since`` (monotonic), derived from attempts/.
+
+    ``against`` counts those that had read the newest checkpoint. ``best`` is the highest step
+    sealed under the policy in force.
+    """
+
+    failures: int = 0
+    against: int = 0
+    since: float | None = None
+    best: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SaveRequest:
+    """A save asked for and not yet written."""
+
+    serial: int
+    pin: bool
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pivot:
+    """A pivot under way. ``honoured`` is the step of the checkpoint that answered the order."""
+
+    stage: PivotStage
+    policy: Policy
+    asked_step: int
+    when: str
+    by: str
+    serial: int = 0
+    honoured: int | None = None
+    reply: int | None = None
+    pin: ResumePoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything the next decision depends on, but the event and the time."""
+
+    settings: Settings
+    policy: Policy
+    live: frozenset[str]
+    seed: int
+    bandit: BanditState
+    life: Life = Life.IDLE
+    want: Want = Want.RUN
+    attempt: Attempt | None = None
+    last_attempt: int = 0
+    seals: tuple[SealPoint, ...] = ()
+    pending: tuple[PendingSeal, ...] = ()
+    orders: Orders = NO_ORDERS
+    saves: tuple[SaveRequest, ...] = ()
+    restarts: Restarts = Restarts()
+    pivot: Pivot | None = None
+    deadline: float | None = None
