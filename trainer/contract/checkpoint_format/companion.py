@@ -1,0 +1,149 @@
+"""The companion of a ``.bin``: everything a resume needs that the five regions do not hold.
+
+JSON, so nothing is ever unpickled. What both programs must agree on is read strictly here; the
+inside of ``rng``, ``cursors``, ``schedule``, ``phase``, ``scaler`` and ``identities`` is the
+trainer's own, and any JSON object will do.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, NoReturn
+
+from trainer.contract.checkpoint_format.layout import CheckpointFormatError, size_of
+
+COMPANION_SCHEMA: Final = "stepkeeper.companion/1"
+REASONS: Final = ("cadence", "clock", "signal", "stop")
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_object_or_null(value: object) -> bool:
+    return value is None or isinstance(value, dict)
+
+
+def _is_digest(value: object) -> bool:
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+
+
+_SHAPES: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
+    "step": (_is_whole, "a whole number of 0 or more"),
+    "bytes": (_is_whole, "a whole number of 0 or more"),
+    "n_params": (_is_whole, "a whole number of 0 or more"),
+    "sha256": (_is_digest, "64 hex digits"),
+    "rng": (_is_object, "an object"),
+    "cursors": (_is_object, "an object"),
+    "schedule": (_is_object, "an object"),
+    "phase": (_is_object_or_null, "an object or null"),
+    "scaler": (_is_object_or_null, "an object or null"),
+    "identities": (_is_object, "an object"),
+    "reason": (lambda value: value in REASONS, " or ".join(REASONS)),
+    "saved": (lambda value: isinstance(value, str), "text"),
+}
+
+
+class Companion(NamedTuple):
+    """``step_NNNNNN.json``, field by field.
+
+    ``sha256`` and ``bytes`` are the ``.bin``'s. ``parameters`` are names and shapes in the order
+    of the arrays. ``rng`` holds generator states as numbers or hex; ``cursors`` where each arm
+    stands; ``schedule`` where the optimizer stands; ``phase`` the one in progress, or None;
+    ``scaler`` the state of a loss scaler, or None; ``identities`` what code, settings, data and
+    libraries made this. ``reason`` is one of ``REASONS``; ``saved`` is wall time, for people.
+    """
+
+    step: int
+    sha256: str
+    bytes: int
+    n_params: int
+    parameters: tuple[tuple[str, tuple[int, ...]], ...]
+    rng: dict[str, Any]
+    cursors: dict[str, Any]
+    schedule: dict[str, Any]
+    phase: dict[str, Any] | None
+    scaler: dict[str, Any] | None
+    identities: dict[str, Any]
+    reason: str
+    saved: str
+
+
+def format_companion(companion: Companion) -> bytes:
+    """The file's content. Raises ValueError for a number that JSON cannot say."""
+    record = {"schema": COMPANION_SCHEMA, **companion._asdict()}
+    record["parameters"] = [[name, list(shape)] for name, shape in companion.parameters]
+    return json.dumps(record, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def read_companion(data: bytes, path: str) -> Companion:
+    """Parse and check a companion. Raises CheckpointFormatError with the first fault."""
+    record = _object(data, path)
+    schema = record.pop("schema", None)
+    if schema != COMPANION_SCHEMA:
+        raise CheckpointFormatError(path, "schema", COMPANION_SCHEMA, schema)
+    if set(record) != set(Companion._fields):
+        wrong = sorted(set(record) ^ set(Companion._fields))
+        raise CheckpointFormatError(path, "keys", ", ".join(Companion._fields), ", ".join(wrong))
+    for key, (holds, expected) in _SHAPES.items():
+        if not holds(record[key]):
+            raise CheckpointFormatError(path, key, expected, record[key])
+    record["parameters"] = _parameters(record["parameters"], path)
+    companion = Companion(**record)
+    _agrees_with_itself(companion, path)
+    return companion
+
+
+def _agrees_with_itself(companion: Companion, path: str) -> None:
+    total = sum(math.prod(shape) for _, shape in companion.parameters)
+    if total != companion.n_params:
+        raise CheckpointFormatError(path, "sum of the shapes", companion.n_params, total)
+    if companion.bytes != size_of(companion.n_params):
+        raise CheckpointFormatError(path, "bytes", size_of(companion.n_params), companion.bytes)
+
+
+def _parameters(value: object, path: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    expected = "a list of [name, [sizes]]"
+    if not isinstance(value, list):
+        raise CheckpointFormatError(path, "parameters", expected, value)
+    result: list[tuple[str, tuple[int, ...]]] = []
+    for item in value:
+        match item:
+            case [str(name), [*sizes]] if all(type(size) is int and size > 0 for size in sizes):
+                result.append((name, tuple(sizes)))
+            case _:
+                raise CheckpointFormatError(path, "parameters", expected, item)
+    if len(dict(result)) != len(result):
+        raise CheckpointFormatError(path, "parameters", "each name once", [n for n, _ in result])
+    return tuple(result)
+
+
+def _object(data: bytes, path: str) -> dict[str, Any]:
+    """One JSON object; a key given twice and numbers that are not finite are refused."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        record = dict(pairs)
+        if len(record) != len(pairs):
+            raise CheckpointFormatError(path, "keys", "each once", [key for key, _ in pairs])
+        return record
+
+    def refuse(word: str) -> NoReturn:
+        raise CheckpointFormatError(path, "numbers", "finite ones", word)
+
+    try:
+        record = json.loads(data, object_pairs_hook=once, parse_constant=refuse)
+    except CheckpointFormatError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise CheckpointFormatError(path, "content", "a JSON object", error) from None
+    if not isinstance(record, dict):
+        raise CheckpointFormatError(path, "content", "a JSON object", type(record).__name__)
+    return record
