@@ -50,9 +50,9 @@ def spoil(data: bytes, how: str) -> bytes:
 def save(place: str, step: int, options: SimpleNamespace, companion: Record) -> tuple[str, int]:
     """Write companion, then ``.bin``, each durably; return the digest and the size."""
     from hashlib import sha256  # noqa: PLC0415 - 10 ms that a start need not pay
-    from pathlib import Path  # noqa: PLC0415
+    from pathlib import Path  # noqa: PLC0415 - likewise
 
-    from trainer.contract import durable  # noqa: PLC0415
+    from trainer.contract import durable  # noqa: PLC0415 - likewise
 
     path = Path(place)
     data = content(step, options.n_params, options.seed)
