@@ -67,9 +67,10 @@ def begin(state: State, found: Found, now: float) -> Turn:
         if state.attempt is None and not any(isinstance(effect, Exit) for effect in more):
             more += [KeepIntent("stop", "", done=True), Exit(0)]
         return state, effects + more
-    if state.attempt is not None:
-        return state, effects
-    state, more = _go_on(state, now)
+    if state.attempt is None:
+        state, more = _go_on(state, now)
+    else:
+        state, more = pivots.order_exit(state)
     return state, effects + more
 
 

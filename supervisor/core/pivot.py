@@ -92,6 +92,9 @@ def order_exit(state: State) -> Turn:
         return state, []
     if not attempt.ready or state.life is not Life.RUNNING:
         return state, []
+    in_force = state.orders.save
+    if in_force is not None and in_force.then == "exit":
+        return state, [SignalTrainer(attempt.number, "USR1")]
     serial = state.orders.serial + 1
     save = SaveOrder(serial, "cadence" if pivot.when == "boundary" else "step", "exit")
     orders = state.orders._replace(serial=serial, save=save)

@@ -36,8 +36,9 @@ class ChainWalk:
     """
 
     __slots__ = (
-        "_open",
+        "_region",
         "_stray",
+        "_torn",
         "buried",
         "chain",
         "end",
@@ -58,14 +59,15 @@ class ChainWalk:
         self.buried = 0
         self.suspect = 0
         self._stray = 0
-        self._open = None if end == self.offset else sha256()
+        self._torn = False
+        self._region = sha256()
 
     def take(self, lines: Sequence[bytes]) -> list[Run]:
         """Go over these lines, given without newlines; returns the whole ones among them."""
         runs: list[Run] = []
         at = 0
         while at < len(lines):
-            count = self._torn(lines[at]) if self._open else self._straight(lines, at)
+            count = self._cover(lines[at]) if self._torn else self._straight(lines, at)
             if count:
                 size = sum(map(len, lines[at : at + count])) + count
                 runs.append(Run(at, count, self.offset, self.entries + 1))
@@ -92,11 +94,11 @@ class ChainWalk:
         self.chain = previous.decode("ascii")
         return at - first
 
-    def _torn(self, line: bytes) -> int:
-        """1 if this line covers the open region, and closes it."""
-        if self._open is None or stated(line) is None:
+    def _cover(self, line: bytes) -> int:
+        """1 if this line covers the open region, which it then closes."""
+        if stated(line) is None:
             return 0
-        cover = self._open.copy()
+        cover = self._region.copy()
         cover.update(line[:-TAIL_BYTES])
         chain = cover.hexdigest()[:32]
         if chain != stated(line):
@@ -104,14 +106,15 @@ class ChainWalk:
         self.chain = chain
         self.regions += 1
         self.buried += self._stray
-        self._open, self._stray, self.suspect = None, 0, 0
+        self._torn, self._stray, self.suspect = False, 0, 0
         return 1
 
     def _lose(self, line: bytes) -> None:
         """Take this line as torn, newline included."""
-        if self._open is None:
-            self._open = sha256(self.chain.encode("ascii"))
-        self._open.update(line + b"\n")
+        if not self._torn:
+            self._torn = True
+            self._region = sha256(self.chain.encode("ascii"))
+        self._region.update(line + b"\n")
         self.line += 1
         self.offset += len(line) + 1
         if stated(line) is not None:

@@ -1,0 +1,149 @@
+"""``NAME.state.json``: the bandit state as a file, replaced atomically, until a pivot.
+
+It is a projection of the fold, for people and other programs; recovery reads the seal. Unknown
+keys are refused, older schemas migrated by name, newer ones refused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from supervisor.core.bandit import ArmState, BanditState, Retired
+from supervisor.errors import StepkeeperError
+from trainer.contract.durable import write_file
+from trainer.contract.wire import PhaseOrder
+
+SCHEMA = "stepkeeper.bandit/1"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ArmModel(_Model):
+    """Statistics of an arm, as in ``core.bandit.ArmState``; ``requested`` is served + failed."""
+
+    requested: int
+    served: int
+    failed: int
+    n: int
+    mean: float
+    ema: float
+    loss: float | None
+    last_step: int
+
+
+class PhaseModel(_Model):
+    """A decided phase: its shares sum to 1."""
+
+    phase: int
+    steps: int
+    weights: dict[str, float]
+
+
+class RetiredModel(_Model):
+    """An arm that left, with its numbers."""
+
+    arm: str
+    why: str
+    step: int
+    numbers: ArmModel
+
+
+class BanditModel(_Model):
+    """The whole file."""
+
+    schema_: Literal["stepkeeper.bandit/1"] = Field(default=SCHEMA, alias="schema")
+    policy: int
+    digest: str
+    arms: dict[str, ArmModel]
+    phases: list[PhaseModel]
+    decided: int
+    finished: int
+    rewards: list[float]
+    generator: int
+    retired: list[RetiredModel]
+
+
+def to_record(state: BanditState) -> dict[str, Any]:
+    """The state as plain JSON values, as it stands in the file and in every seal."""
+    return {
+        "schema": SCHEMA,
+        "policy": state.policy,
+        "digest": state.digest,
+        "arms": {arm.name: _numbers(arm) for arm in state.arms},
+        "phases": [
+            {"phase": p.phase, "steps": p.steps, "weights": dict(p.weights)} for p in state.phases
+        ],
+        "decided": state.decided,
+        "finished": state.finished,
+        "rewards": list(state.rewards),
+        "generator": state.generator,
+        "retired": [
+            {"arm": r.arm.name, "why": r.why, "step": r.step, "numbers": _numbers(r.arm)}
+            for r in state.retired
+        ],
+    }
+
+
+def from_record(record: Any, where: str) -> BanditState:  # noqa: ANN401  checked here
+    """The state from plain values. Raises StepkeeperError naming ``where`` and every problem."""
+    schema = record.get("schema") if isinstance(record, dict) else None
+    if schema != SCHEMA:
+        raise StepkeeperError(
+            f"cannot use the bandit state in {where}: schema {schema!r}, expected {SCHEMA!r}"
+        )
+    try:
+        model = BanditModel.model_validate(record)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise StepkeeperError(
+            f"cannot use the bandit state in {where}: {key}: {first['msg']}"
+        ) from None
+    return BanditState(
+        policy=model.policy,
+        digest=model.digest,
+        arms=tuple(_arm(name, numbers) for name, numbers in model.arms.items()),
+        phases=tuple(PhaseOrder(p.phase, p.steps, tuple(p.weights.items())) for p in model.phases),
+        decided=model.decided,
+        finished=model.finished,
+        rewards=tuple(model.rewards),
+        generator=model.generator,
+        retired=tuple(Retired(_arm(r.arm, r.numbers), r.why, r.step) for r in model.retired),
+    )
+
+
+def write(path: Path, state: BanditState) -> None:
+    """Replace the file. Raises OSError."""
+    text = BanditModel.model_validate(to_record(state)).model_dump_json(by_alias=True, indent=1)
+    write_file(path, text.encode("utf-8") + b"\n")
+
+
+def _numbers(arm: ArmState) -> dict[str, Any]:
+    return {
+        "requested": arm.requested,
+        "served": arm.served,
+        "failed": arm.failed,
+        "n": arm.n,
+        "mean": arm.mean,
+        "ema": arm.ema,
+        "loss": arm.loss,
+        "last_step": arm.last_step,
+    }
+
+
+def _arm(name: str, model: ArmModel) -> ArmState:
+    return ArmState(
+        name,
+        served=model.served,
+        failed=model.failed,
+        n=model.n,
+        mean=model.mean,
+        ema=model.ema,
+        loss=model.loss,
+        last_step=model.last_step,
+    )
