@@ -1,0 +1,158 @@
+"""End whatever an earlier trainer of this run left behind, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+from supervisor import clock
+from supervisor.process import identity as proof
+from supervisor.process.identity import Identity
+
+_ROUNDS = 5  # a process that forks while it is being ended is looked for again
+
+
+def end_leftovers(
+    run: Path,
+    trainers: Iterable[Identity] = (),
+    grace: float = 5.0,
+    patience: float = 10.0,
+) -> list[int]:
+    """End every process that a trainer of ``run`` left behind; return the pids that were ended.
+
+    Left behind is what carries STEPKEEPER_RUN of this run together with a token (only a trainer
+    of this run and what it started do), or one of the ``trainers``' tokens, or is proven a
+    member of one of their sessions. Each is asked with SIGTERM, killed after ``grace`` seconds
+    and waited for, ``patience`` seconds at most. Costs well under a millisecond a hundred
+    processes where there is nothing to do. Raises TimeoutError where one outlives SIGKILL.
+    """
+    here = (proof.boot_id(), proof.pid_namespace())
+    known = [t for t in trainers if (t.boot_id, t.pid_namespace) == here]
+    ended: list[int] = []
+    for _ in range(_ROUNDS):
+        found = dict(_pidfds(_candidates(run, known)))
+        if not found:
+            break
+        try:
+            _end(found, grace, patience)
+        finally:
+            for pidfd in found.values():
+                os.close(pidfd)
+        ended += [pid for pid in found if pid not in ended]
+    return ended
+
+
+def _candidates(run: Path, trainers: Collection[Identity]) -> Iterator[tuple[int, int]]:
+    """Pid and start time of everything left of this run's trainers."""
+    tokens = {t.token for t in trainers if t.token}
+    sessions = {t.pid: t for t in trainers}
+    ours = _lineage()
+    name = str(run)
+    for pid in proof.pids():
+        try:
+            session = os.getsid(pid)
+        except OSError:
+            continue
+        # Kernel threads have no session; a trainer begins one, so its offspring always has one.
+        if session == 0 or pid in ours:
+            continue
+        environ = proof.environment(pid) or b""
+        token = proof.token_of(environ)
+        if (token and (token in tokens or proof.value(environ, proof.RUN) == name)) or (
+            session in sessions and _belongs(pid, sessions[session], run)
+        ):
+            facts = proof.stat(pid)
+            if facts is not None and not facts.dead:
+                yield pid, facts.start_ticks
+
+
+def _lineage() -> set[int]:
+    """Ourselves and our ancestors, which are never a leftover."""
+    found, pid = set(), os.getpid()
+    while pid > 0 and pid not in found:
+        found.add(pid)
+        facts = proof.stat(pid)
+        pid = facts.parent if facts is not None else 0
+    return found
+
+
+def _belongs(pid: int, trainer: Identity, run: Path) -> bool:
+    """Whether a process is of the trainer's session and not of a later one of the same number.
+
+    The number is free again when the session has died out. The session is the trainer's where
+    its leader still is the trainer (a zombie will do); without a leader, a member must be
+    younger than the trainer and have something of the run open.
+    """
+    facts = proof.stat(pid)
+    leader = proof.stat(trainer.pid)
+    if facts is None or facts.start_ticks < trainer.start_ticks:
+        return False
+    if leader is not None:
+        return leader.start_ticks == trainer.start_ticks
+    return _touches(pid, run)
+
+
+def _touches(pid: int, run: Path) -> bool:
+    """Whether a process works in the run directory or has a file of it open."""
+    within = f"{run}/"
+    links = [f"/proc/{pid}/cwd"]
+    with contextlib.suppress(OSError):
+        links += [f"/proc/{pid}/fd/{number}" for number in os.listdir(f"/proc/{pid}/fd")]  # noqa: PTH208 -- names only
+    for link in links:
+        with contextlib.suppress(OSError):
+            if f"{os.readlink(link)}/".startswith(within):  # noqa: PTH115 -- text, not a Path
+                return True
+    return False
+
+
+def _pidfds(candidates: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """A pidfd for each candidate that still is the process it was."""
+    for pid, start in candidates:
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            continue
+        facts = proof.stat(pid)
+        if facts is None or facts.start_ticks != start:
+            os.close(pidfd)
+            continue
+        yield pid, pidfd
+
+
+def _end(found: dict[int, int], grace: float, patience: float) -> None:
+    _send(found.values(), signal.SIGTERM)
+    if _wait(found.values(), grace):
+        return
+    _send(found.values(), signal.SIGKILL)
+    if not _wait(found.values(), patience):
+        names = ", ".join(map(str, found))
+        raise TimeoutError(
+            f"cannot end what an earlier trainer left behind (pid {names}): it outlives SIGKILL"
+        )
+
+
+def _send(pidfds: Iterable[int], number: signal.Signals) -> None:
+    for pidfd in pidfds:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            signal.pidfd_send_signal(pidfd, number)
+
+
+def _wait(pidfds: Iterable[int], seconds: float) -> bool:
+    """Whether all have ended within ``seconds``."""
+    poller = select.poll()
+    waiting = set(pidfds)
+    for pidfd in waiting:
+        poller.register(pidfd, select.POLLIN)
+    deadline = clock.monotonic() + seconds
+    while waiting:
+        left = deadline - clock.monotonic()
+        for pidfd, _ in poller.poll(max(0, left) * 1000):
+            poller.unregister(pidfd)
+            waiting.discard(pidfd)
+        if waiting and left <= 0:
+            return False
+    return True
