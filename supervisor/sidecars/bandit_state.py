@@ -7,7 +7,7 @@ keys are refused, older schemas migrated by name, newer ones refused.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,7 +16,7 @@ from supervisor.errors import StepkeeperError
 from trainer.contract.durable import write_file
 from trainer.contract.wire import PhaseOrder
 
-SCHEMA = "stepkeeper.bandit/1"
+SCHEMA: Final = "stepkeeper.bandit/1"
 
 
 class _Model(BaseModel):

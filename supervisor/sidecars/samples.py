@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -17,7 +17,7 @@ from supervisor.errors import StepkeeperError
 from trainer.contract.durable import write_all, write_file
 from trainer.contract.wire import Sample
 
-SCHEMA = "stepkeeper.samples/1"
+SCHEMA: Final = "stepkeeper.samples/1"
 KEPT = 500
 
 

@@ -1,0 +1,142 @@
+"""``attempts/NNNNNN/attempt.json``: what each attempt started from, who it was and how it ended.
+
+Counts of failures are derived from these records, never carried in memory across lives.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from supervisor.errors import RefusedError
+from trainer.contract.durable import sync_folder, write_file
+
+SCHEMA = "stepkeeper.attempt/1"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ResumeModel(_Model):
+    """The sealed checkpoint an attempt resumed from."""
+
+    step: int
+    sha256: str
+    seal: str
+
+
+class IdentityModel(_Model):
+    """What proves the trainer process, as in ``process.identity``."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+    pid_namespace: int
+    token: str
+
+
+class EndModel(_Model):
+    """How it ended; ``sealed`` says whether it made progress, ``best`` the highest sealed step."""
+
+    time: str
+    cause: str
+    status: int | None
+    last_step: int
+    ready: bool
+    sealed: bool
+    best: int
+    proved: int
+    consistent: int
+    differed: int | None
+
+
+class AttemptModel(_Model):
+    """The whole record. ``ledger_step`` is the ledger's last step when it began."""
+
+    schema_: Literal["stepkeeper.attempt/1"] = Field(default="stepkeeper.attempt/1", alias="schema")
+    attempt: int
+    policy: int
+    token: str
+    command: tuple[str, ...]
+    settings: str
+    resume: ResumeModel | None
+    ledger_step: int
+    started: str
+    identity: IdentityModel | None = None
+    ended: EndModel | None = None
+
+
+class Streak(NamedTuple):
+    """Attempts without progress at the end of the record; ``since`` is wall time or None."""
+
+    failures: int
+    against: int
+    since: str | None
+    best: int
+
+
+def folder(run: Path, attempt: int) -> Path:
+    """The attempt's directory."""
+    return run / "attempts" / f"{attempt:06d}"
+
+
+def write(run: Path, record: AttemptModel) -> None:
+    """Make the record durable, its directory included. Raises OSError."""
+    place = folder(run, record.attempt)
+    if not place.is_dir():
+        place.mkdir(parents=True, mode=0o750)
+        sync_folder(place.parent)
+    text = record.model_dump_json(by_alias=True, indent=1)
+    write_file(place / "attempt.json", text.encode("utf-8") + b"\n")
+
+
+def read(run: Path, attempt: int) -> AttemptModel:
+    """One record. Raises RefusedError where it cannot be used."""
+    path = folder(run, attempt) / "attempt.json"
+    try:
+        record: Any = json.loads(path.read_bytes())
+        return AttemptModel.model_validate(record, strict=False)
+    except (OSError, ValueError, ValidationError) as error:
+        raise RefusedError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
+
+
+def numbers(run: Path) -> list[int]:
+    """The attempts that have a record, ascending."""
+    found = (path.parent.name for path in (run / "attempts").glob("*/attempt.json"))
+    return sorted(int(name) for name in found if name.isdigit())
+
+
+def last(run: Path) -> AttemptModel | None:
+    """The newest record, or None for a run that never started."""
+    found = numbers(run)
+    return read(run, found[-1]) if found else None
+
+
+def streak(run: Path, policy: int) -> Streak:
+    """What the records say of attempts without progress under ``policy``, newest backwards."""
+    failures = against = 0
+    since: str | None = None
+    best = -1
+    resume: int | None = None
+    counting = True
+    for number in reversed(numbers(run)):
+        record = read(run, number)
+        if record.policy != policy:
+            break
+        end = record.ended
+        if end is None:
+            continue
+        best = max(best, end.best)
+        if end.sealed or end.cause in ("stopped", "finished"):
+            break
+        step = record.resume.step if record.resume else 0
+        resume = step if resume is None else resume
+        counting = counting and step == resume
+        failures += 1
+        against += counting and end.ready
+        since = record.started
+    return Streak(failures, against, since, best)
