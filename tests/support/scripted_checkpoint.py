@@ -47,6 +47,26 @@ def spoil(data: bytes, how: str) -> bytes:
     return bytes(changed)
 
 
+def companion_record(step: int, digest: str, size: int, n_params: int) -> Record:
+    """A companion with every key of its schema; the caller adds what this trainer resumes from."""
+    return {
+        "schema": SCHEMA,
+        "step": step,
+        "sha256": digest,
+        "bytes": size,
+        "n_params": n_params,
+        "parameters": [["all", [n_params]]],
+        "rng": {},
+        "cursors": {},
+        "schedule": {"step": step},
+        "phase": None,
+        "scaler": None,
+        "identities": {"code": "scripted"},
+        "reason": "cadence",
+        "saved": "2026-01-31T12:00:00.000Z",
+    }
+
+
 def save(place: str, step: int, options: SimpleNamespace, companion: Record) -> tuple[str, int]:
     """Write companion, then ``.bin``, each durably; return the digest and the size."""
     from hashlib import sha256  # noqa: PLC0415 - 10 ms that a start need not pay
@@ -71,8 +91,9 @@ def save(place: str, step: int, options: SimpleNamespace, companion: Record) -> 
         file.write(data[len(data) // 2 :])
         file.flush()
         if not options.no_companion:
-            record = {"schema": SCHEMA, "step": step, "sha256": digest, **companion}
-            durable.write_file(path.with_suffix(".json"), json.dumps(record).encode("ascii"))
+            size = 8 + 12 * options.n_params
+            whole = companion_record(step, digest, size, options.n_params) | companion
+            durable.write_file(path.with_suffix(".json"), json.dumps(whole).encode("ascii"))
         os.fsync(file.fileno())
     if step == options.die_before_publish:
         os.kill(os.getpid(), signal.SIGKILL)

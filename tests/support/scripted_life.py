@@ -43,9 +43,12 @@ class Trainer:
         self.asked_to_save = False
         self.over = ""
 
-    def prepare(self) -> None:
+    def prepare(self, began: float) -> None:
         """Everything before the first step, in the order that the contract gives."""
         options = self.options
+        if options.say_start:
+            sys.stdout.write(f"started at {began}\n")
+            sys.stdout.flush()
         pause(options.ready_after)
         self.reports = Reports(ENVIRON["STEPKEEPER_REPORTS"], options.buffer)
         if options.no_ready:
@@ -83,8 +86,8 @@ class Trainer:
         """Go on behind ``path``: step, draws and the phase in progress."""
         self.step, companion = checkpoint.load(path, self.options)
         self.saved = (self.step, companion.get("sha256", ""), 8 + 12 * self.options.n_params)
-        self.draws = companion.get("draws", mix(self.options.seed + self.step))
-        self.phase = companion.get("phase", {})
+        self.draws = companion["rng"]["draws"] if companion else mix(self.options.seed + self.step)
+        self.phase = companion.get("phase") or {}
 
     def read_orders(self) -> None:
         """Look at the file's stamp, and read it where that is new."""
@@ -243,8 +246,8 @@ class Trainer:
         last = self.step >= options.steps
         ordered = order is not None and (order["align"] == "step" or boundary or last)
         signalled = self.asked_to_save and order is None
-        signalled = signalled and (boundary or options.sigusr1 == "step")
-        reason = "order" if ordered else "signal" if signalled else "cadence" if boundary else ""
+        signalled = signalled and (boundary or options.sigusr1 == "now")
+        reason = "signal" if ordered or signalled else "cadence" if boundary else ""
         if self.asked_to_stop or (last and not options.no_final):
             reason = "stop"
         if reason:
@@ -267,17 +270,17 @@ class Trainer:
         if self.saved[0] != step:
             self.reports.send("doing", what="save", step=step)
             os.fsync(self.reports.descriptor)
-            inside = {"draws": self.draws, "phase": self.phase, "reason": reason}
+            inside = {"rng": {"draws": self.draws}, "phase": self.phase or None, "reason": reason}
             self.saved = (step, *checkpoint.save(self.folder + name, step, self.options, inside))
         facts = {"step": step, "name": name, "sha256": self.saved[1], "bytes": self.saved[2]}
         seconds = round(time.perf_counter() - began, 6)
         self.reports.send("checkpoint", **facts, reason=reason, seconds=seconds, save=serial)
 
 
-def main() -> int:
+def main(began: float) -> int:
     """Prepare, then step until something says that it is over."""
     trainer = Trainer()
-    trainer.prepare()
+    trainer.prepare(began)
     interval = 1.0 / trainer.options.rate if trainer.options.rate else 0.0
     due = time.perf_counter()
     while not trainer.over and trainer.step < trainer.options.steps:

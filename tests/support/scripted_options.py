@@ -18,7 +18,7 @@ SETTINGS: dict[str, int | float | str | bool] = {
     "arms": "a,b",  # used only with --no-phases
     "no_phases": False,  # ignore the orders' phases: an even mix, phase 0
     "phase_wait": 30.0,  # seconds to wait for a phase before the last one is repeated
-    "sigusr1": "step",  # or boundary
+    "sigusr1": "now",  # or boundary
     "sample_every": 0,
     "no_companion": False,
     "no_data": False,  # no data digest: replayed steps are consistent, not proved
@@ -27,6 +27,7 @@ SETTINGS: dict[str, int | float | str | bool] = {
     "attempts": "all",  # the attempts in which faults happen
     "workers": 0,  # children that ignore TERM and USR1 and outlive the trainer
     "stray_workers": 0,  # the same, in sessions of their own
+    "say_start": False,  # print when the first instruction ran
     "ready_after": 0.0,  # seconds before the first report
     "slow_save": 0.0,  # seconds that every checkpoint takes
 }

@@ -1,0 +1,20 @@
+"""Measure the project on this machine: ``python -m tests.bench NAME [--quick]``, or ``all``."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+NAMES = ("trainer", "audit", "supervisor", "restart", "status")
+
+
+def main(words: list[str]) -> int:
+    """Run the benches named first, each with the rest of the words; 1 where a target is missed."""
+    if not words or words[0] not in (*NAMES, "all"):
+        sys.stderr.write(f"usage: python -m tests.bench {'|'.join(NAMES)}|all [--quick]\n")
+        return 2
+    chosen = NAMES if words[0] == "all" else (words[0],)
+    return max([import_module(f"tests.bench.{name}").main(words[1:]) for name in chosen])
+
+
+sys.exit(main(sys.argv[1:]))

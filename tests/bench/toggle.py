@@ -1,0 +1,86 @@
+"""What the supervisor's presence costs a trainer at its full speed, within one of its lives.
+
+Lives of a trainer differ by chance more than by supervision. So in every second slot of a few
+seconds the supervisor, and in the others an idle process of the same kind, is stopped and
+continued each second; the idle one is the toggle's own control.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from bisect import bisect_right
+from pathlib import Path
+from statistics import fmean
+
+from tests.bench.demo import demo_run
+from tests.bench.figures import Figure
+from tests.bench.watching import until
+from tests.support.daemon import Daemon
+from tests.support.scripted_reports import pause
+
+IDLE = "import signal; signal.pause()"
+Slot = tuple[float, float, bool]  # from, to, stopped
+
+
+def pace(folder: Path, quick: bool) -> list[Figure]:  # noqa: FBT001 - a switch of the command
+    """Steps a second with the supervisor running, as a share of those with it stopped."""
+    run = demo_run(folder / "run", every=100_000)
+    rounds, seconds = (3, 4) if quick else (12, 8)
+    daemon = Daemon(run)
+    idle = subprocess.Popen([sys.executable, "-S", "-c", IDLE], stdin=subprocess.DEVNULL)
+    slots: dict[str, list[list[Slot]]] = {"supervisor": [], "idle": []}
+    try:
+        daemon.start()
+        until(lambda: daemon.run.last_step() >= 20, "the first steps", 120)
+        for _ in range(rounds):
+            slots["supervisor"].append(_toggle(daemon.pid, seconds))
+            slots["idle"].append(_toggle(idle.pid, seconds))
+        steps = [float(step["at"]) for step in run.reports(1, "step")]
+    finally:
+        idle.kill()
+        idle.wait()
+        daemon.finish()
+    shares = {who: [_share(steps, some) for some in rounds] for who, rounds in slots.items()}
+    together = {who: _share(steps, sum(rounds, [])) for who, rounds in slots.items()}
+    speed = [1 / (b - a) for a, b in zip(steps[20:], steps[21:], strict=False)]
+    return [
+        Figure("steps/s of the demo preset", "1/s", speed),
+        Figure("supervised against bare, by round", "ratio", shares["supervisor"]),
+        Figure("  the toggle's own control, by round", "ratio", shares["idle"]),
+        Figure("  the control over all rounds", "ratio", [together["idle"]]),
+        Figure(
+            "supervised against bare, over all rounds",
+            "ratio",
+            [together["supervisor"]],
+            target=0.98,
+            at_least=True,
+        ),
+    ]
+
+
+def _toggle(pid: int, seconds: int) -> list[Slot]:
+    """Stop and continue a process, a second each; return when which was the case."""
+    slots = []
+    try:
+        for number in range(seconds):
+            stopped = number % 2 == 0
+            os.kill(pid, signal.SIGSTOP if stopped else signal.SIGCONT)
+            began = time.perf_counter()
+            pause(1.0)
+            slots.append((began, time.perf_counter(), stopped))
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    return slots
+
+
+def _share(steps: list[float], slots: list[Slot]) -> float:
+    """Mean step time while stopped over mean step time while running, of whole steps inside."""
+    inside: dict[bool, list[float]] = {True: [], False: []}
+    for began, ended, stopped in slots:
+        own = steps[bisect_right(steps, began) : bisect_right(steps, ended)]
+        inside[stopped] += [b - a for a, b in zip(own, own[1:], strict=False)]
+    return fmean(inside[True]) / fmean(inside[False])
