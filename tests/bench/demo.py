@@ -12,10 +12,9 @@ MOST_BYTES = 400_000
 
 def demo_run(folder: Path, every: int) -> Run:
     """A run directory with two arms, language reference and library code, ready to start."""
-    command = ["{python}", "-m", "trainer"]
+    command = ["env", f"PYTHONPATH={ROOT}", "{python}", "-m", "trainer"]
     settings = "[model]\npreset = 'demo'\n[train]\nsteps = 100000\n"
-    environment = {"PYTHONPATH": str(ROOT)}
-    run = make_run(folder, command, every=every, settings=settings, environment=environment)
+    run = make_run(folder, command, every=every, settings=settings)
     library = Path(sysconfig.get_paths()["stdlib"])
     code = b"".join(path.read_bytes() for path in sorted(library.glob("*.py"))[:40])
     texts = {"a": (library / "pydoc_data/topics.py").read_bytes(), "b": code}

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from bisect import bisect_right
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 
@@ -45,8 +46,11 @@ def pace(folder: Path, quick: bool) -> list[Figure]:  # noqa: FBT001 - a switch 
         idle.wait()
         daemon.finish()
     shares = {who: [_share(steps, some) for some in rounds] for who, rounds in slots.items()}
-    together = {who: _share(steps, sum(rounds, [])) for who, rounds in slots.items()}
-    speed = [1 / (b - a) for a, b in zip(steps[20:], steps[21:], strict=False)]
+    together = {
+        who: _share(steps, [slot for some in rounds for slot in some])
+        for who, rounds in slots.items()
+    }
+    speed = [1 / (b - a) for a, b in pairwise(steps[20:])]
     return [
         Figure("steps/s of the demo preset", "1/s", speed),
         Figure("supervised against bare, by round", "ratio", shares["supervisor"]),
@@ -82,5 +86,5 @@ def _share(steps: list[float], slots: list[Slot]) -> float:
     inside: dict[bool, list[float]] = {True: [], False: []}
     for began, ended, stopped in slots:
         own = steps[bisect_right(steps, began) : bisect_right(steps, ended)]
-        inside[stopped] += [b - a for a, b in zip(own, own[1:], strict=False)]
+        inside[stopped] += [b - a for a, b in pairwise(own)]
     return fmean(inside[True]) / fmean(inside[False])

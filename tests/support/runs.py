@@ -44,13 +44,11 @@ def make_run(
     every: int = 100,
     algorithm: str = "static",
     settings: str = "",
-    environment: dict[str, str] | None = None,
 ) -> Run:
     """A run directory ready to start; ``settings`` is more TOML for the end of run.toml."""
     folder.mkdir(parents=True)
     lines = ['schema = "stepkeeper.run/1"', 'name = "demo"', "[trainer]"]
     lines += [f"command = {json.dumps(command)}"]
-    lines += [f"env.{key} = {json.dumps(value)}" for key, value in (environment or {}).items()]
     lines += ["[checkpoint]", f"every_steps = {every}"]
     for arm in arms:
         source = folder / "sources" / arm
