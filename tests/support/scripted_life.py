@@ -54,6 +54,8 @@ class Trainer:
         if options.no_ready:
             sys.exit(options.exit_code)
         self.reports.send("doing", what="load", step=0)
+        if options.die_loading:
+            sys.exit(options.exit_code)
         if resume := ENVIRON.get("STEPKEEPER_RESUME"):
             self.resume(resume)
         self.start_workers()

@@ -40,6 +40,7 @@ FAULTS: dict[str, int | float | str | bool] = {
     "ignore_term": False,
     "ignore_exit": False,  # saves as ordered, then goes on
     "no_ready": False,  # exits with exit_code before ready
+    "die_loading": False,  # exits with exit_code once it has begun to load
     "die_in_save": 0,  # at this step: half a temporary file, then SIGKILL
     "die_before_publish": 0,  # at this step: companion visible, .bin not, then SIGKILL
     "corrupt_at": 0,  # at this step: a checkpoint that must be refused
