@@ -16,12 +16,12 @@ from supervisor.core.chain import START, TAIL_BYTES, stated
 class Run(NamedTuple):
     """Whole lines without a torn byte between them.
 
-    ``index`` of the first one among the lines taken, ``count`` of them, the byte ``start`` at
-    which the first begins, and its ``number`` among the record's whole lines, from 1.
+    ``at`` is the first one's index among the lines taken, ``lines`` how many they are, ``start``
+    the byte at which the first begins, ``number`` its place among the record's whole lines (1…).
     """
 
-    index: int
-    count: int
+    at: int
+    lines: int
     start: int
     number: int
 

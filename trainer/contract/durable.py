@@ -8,6 +8,7 @@ because the kernel reports success the second time with the data gone; the file 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from pathlib import Path
@@ -59,9 +60,67 @@ def publish(temporary: Path, path: Path) -> None:
     sync_folder(path.parent)
 
 
+def finish(descriptor: int, temporary: Path, path: Path) -> None:
+    """Sync what was written and give it its name. Raises OSError: then discard ``temporary``."""
+    os.fsync(descriptor)
+    publish(temporary, path)
+
+
 def move(source: Path, target: Path) -> None:
     """Move a file durably, never replacing one. Raises FileExistsError or OSError."""
     os.link(source, target)
     sync_folder(target.parent)
     source.unlink()
     sync_folder(source.parent)
+
+
+class AppendFile:
+    """A file that only grows: what a failed or short write left out goes first the next time.
+
+    ``size`` counts the bytes given to ``append``, written or still owed. After a failed sync the
+    file takes nothing more: what the disk holds is known only by opening it again.
+    """
+
+    def __init__(self, path: Path, mode: int = 0o640, *, create: bool = False) -> None:
+        """Open to append. Raises OSError."""
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+        new = create and not path.exists()
+        self.descriptor = os.open(path, flags | (os.O_CREAT if create else 0), mode)
+        self.size = os.fstat(self.descriptor).st_size
+        self._path = path
+        self._owed = b""
+        self._lost = False
+        if new:
+            sync_folder(path.parent)
+
+    def append(self, data: bytes) -> None:
+        """Write all that is owed and then ``data``. Raises OSError; the rest is owed."""
+        self.refuse_if_lost()
+        self.size += len(data)
+        self._owed += data
+        while self._owed:
+            self._owed = self._owed[os.write(self.descriptor, self._owed) :]
+
+    def sync(self) -> None:
+        """Make what is written durable. Raises OSError, and again at every later call."""
+        self.refuse_if_lost()
+        self.append(b"")
+        try:
+            os.fdatasync(self.descriptor)
+        except OSError:
+            self._lost = True
+            raise
+
+    def settle(self, start: int) -> None:
+        """Sync, then forget what memory holds from byte ``start`` on: reads ask the disk."""
+        self.sync()
+        os.posix_fadvise(self.descriptor, start, 0, os.POSIX_FADV_DONTNEED)
+
+    def refuse_if_lost(self) -> None:
+        """Raise OSError if a sync has failed: a second one would succeed with the data gone."""
+        if self._lost:
+            raise OSError(errno.EIO, "an earlier sync failed; open it again", str(self._path))
+
+    def close(self) -> None:
+        """Give the descriptor back; what is owed stays unwritten."""
+        os.close(self.descriptor)
