@@ -1,0 +1,1 @@
+"""Which checkpoints there are, which were read back and found good, and what they belong to."""

@@ -1,0 +1,72 @@
+"""What an operator or the restart rule said about a checkpoint: pinned, or rejected."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from supervisor.errors import RefusedError
+from trainer.contract import durable
+
+PINS: Final = "pins.json"
+REJECTIONS: Final = "rejected.json"
+_SCHEMAS: Final = {PINS: "stepkeeper.pins/1", REJECTIONS: "stepkeeper.rejected/1"}
+
+
+def pins(folder: Path) -> dict[int, str]:
+    """Pinned steps and their notes. Raises RefusedError for a file that does not hold."""
+    path = folder / PINS
+    try:
+        return {int(step): note for step, note in _read(path, PINS).items()}
+    except ValueError:
+        raise _foreign(path) from None
+
+
+def rejections(folder: Path) -> dict[str, str]:
+    """Why seals were rejected, by their digest. Raises RefusedError for a file that does not hold.
+
+    By digest, since a later life makes another checkpoint of the same step.
+    """
+    return _read(folder / REJECTIONS, REJECTIONS)
+
+
+def pin(folder: Path, step: int, note: str) -> None:
+    """Keep this step's checkpoint for ever; a second pin replaces the note. Raises OSError."""
+    _write(folder, PINS, {**_read(folder / PINS, PINS), str(step): note})
+
+
+def unpin(folder: Path, step: int) -> None:
+    """Leave this step's checkpoint to the retention again. Raises OSError."""
+    kept = {key: note for key, note in _read(folder / PINS, PINS).items() if key != str(step)}
+    _write(folder, PINS, kept)
+
+
+def reject(folder: Path, digest: str, reason: str) -> None:
+    """Never resume again from the checkpoint whose seal has this digest. Raises OSError."""
+    _write(folder, REJECTIONS, {**rejections(folder), digest: reason})
+
+
+def _read(path: Path, name: str) -> dict[str, str]:
+    try:
+        record = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (ValueError, RecursionError):
+        raise _foreign(path) from None
+    match record:
+        case {"schema": schema, "marks": dict(marks)} if schema == _SCHEMAS[name]:
+            if all(isinstance(text, str) for text in marks.values()):
+                return marks
+    raise _foreign(path)
+
+
+def _foreign(path: Path) -> RefusedError:
+    return RefusedError(
+        f"cannot use {path}: it is not as this program writes it; mend it or move it away"
+    )
+
+
+def _write(folder: Path, name: str, marks: dict[str, str]) -> None:
+    record = {"schema": _SCHEMAS[name], "marks": marks}
+    durable.write_file(folder / name, json.dumps(record, indent=1).encode("ascii") + b"\n")

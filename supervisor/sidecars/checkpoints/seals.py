@@ -1,0 +1,240 @@
+"""The seal of a checkpoint: I read it back, it is good, and this is the history it belongs to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn
+
+from supervisor.errors import RefusedError
+from trainer.contract import durable
+from trainer.contract.checkpoint_format import name_of, seal_of
+
+SCHEMA: Final = "stepkeeper.seal/1"
+_FAMILY: Final = SCHEMA.rpartition("/")[0]
+
+
+class SealError(ValueError):
+    """A seal that does not hold; the message says what, expected and found."""
+
+
+class Bin(NamedTuple):
+    """The sealed ``.bin``."""
+
+    name: str
+    sha256: str
+    bytes: int
+
+
+class LedgerAt(NamedTuple):
+    """The ledger's line of the sealed step: its number, the bytes up to its end, its chain."""
+
+    entries: int
+    bytes: int
+    chain: str
+    step: int
+
+
+class ReportsAt(NamedTuple):
+    """The reports up to the checkpoint's own."""
+
+    attempt: int
+    seq: int
+    bytes: int
+
+
+class EventsAt(NamedTuple):
+    """The head of ``events.jsonl``."""
+
+    entries: int
+    bytes: int
+    chain: str
+
+
+class Replay(NamedTuple):
+    """Steps of this attempt so far that equalled an earlier attempt's, with and without digest."""
+
+    proved: int
+    consistent: int
+
+
+class SealRecord(NamedTuple):
+    """``step_NNNNNN.seal.json``, field by field.
+
+    ``companion`` and ``previous`` are SHA-256 in hex, of the companion and of the seal before
+    this one in its lineage, or empty. ``bandit`` is the bandit's state of this very step, opaque
+    here. ``sample`` is the step of its sample, ``save`` the serial of the order it answers.
+    """
+
+    step: int
+    attempt: int
+    bin: Bin
+    companion: str
+    previous: str
+    ledger: LedgerAt
+    reports: ReportsAt
+    events: EventsAt
+    policy: int
+    bandit: dict[str, Any]
+    sample: int | None
+    reason: str
+    save: int | None
+    replay: Replay
+    time: str
+
+    def encode(self) -> bytes:
+        """The file's content. Raises SealError for what would not be read back."""
+        record = {
+            key: getattr(self, key)._asdict() if key in _PARTS else value
+            for key, value in self._asdict().items()
+        }
+        try:
+            text = json.dumps({"schema": SCHEMA, **record}, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise SealError(f"cannot seal step {self.step}: {error}") from None
+        data = text.encode("ascii") + b"\n"
+        if decode(data) != self:
+            raise SealError(f"cannot seal step {self.step}: it would read back as another seal")
+        return data
+
+
+def decode(data: bytes) -> SealRecord:
+    """Read a seal strictly: every field once, none unknown. Raises SealError."""
+    record = _object(data)
+    schema = record.pop("schema", None)
+    if schema != SCHEMA:
+        _refuse_schema(schema)
+    fields = _fields(record, "seal", _SEAL)
+    for key, (shape, build) in _PARTS.items():
+        fields[key] = build(**_fields(fields[key], key, shape))
+    seal = SealRecord(**fields)
+    if seal.bin.name != name_of(seal.step) or seal.ledger.step != seal.step:
+        raise SealError(
+            f"cannot use seal: step {seal.step} expected throughout, found {seal.bin.name} and "
+            f"ledger step {seal.ledger.step}"
+        )
+    return seal
+
+
+def digest(data: bytes) -> str:
+    """What the next seal calls ``previous``: SHA-256 of the file's bytes, in hex."""
+    return sha256(data).hexdigest()
+
+
+def read(path: Path) -> tuple[SealRecord, str]:
+    """A seal and its digest. Raises SealError or OSError."""
+    data = path.read_bytes()
+    seal = decode(data)
+    if path.name != seal_of(seal.step):
+        raise SealError(f"cannot use seal: {seal_of(seal.step)} expected, found {path.name}")
+    return seal, digest(data)
+
+
+def write_seal(folder: Path, record: SealRecord) -> str:
+    """Make the seal durable (0640) and return its digest.
+
+    A step that has a seal keeps it: raises RefusedError for another one, and does nothing for
+    the very same bytes. Raises SealError or OSError.
+    """
+    data = record.encode()
+    path = folder / seal_of(record.step)
+    try:
+        before = path.read_bytes()
+    except FileNotFoundError:
+        durable.write_file(path, data, 0o640)
+        return digest(data)
+    if before != data:
+        raise RefusedError(f"cannot seal step {record.step}: {path} is there and says otherwise")
+    return digest(data)
+
+
+_Shape = dict[str, tuple[Callable[[object], bool], str]]
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_hex(digits: int, *, or_empty: bool = False) -> Callable[[object], bool]:
+    pattern = re.compile(f"[0-9a-f]{{{digits}}}")
+    return lambda value: (
+        isinstance(value, str) and bool(pattern.fullmatch(value) or (or_empty and not value))
+    )
+
+
+_WHOLE = (_is_whole, "a whole number of 0 or more")
+_WHOLE_OR_NULL = (lambda v: v is None or _is_whole(v), "a whole number or null")
+_TEXT = (lambda v: isinstance(v, str), "text")
+_OBJECT = (lambda v: isinstance(v, dict), "an object")
+_DIGEST = (_is_hex(64), "64 hex digits")
+_DIGEST_OR_EMPTY = (_is_hex(64, or_empty=True), "64 hex digits or nothing")
+_CHAIN = (_is_hex(32), "32 hex digits")
+
+_PARTS: Final[dict[str, tuple[_Shape, Callable[..., tuple[Any, ...]]]]] = {
+    "bin": ({"name": _TEXT, "sha256": _DIGEST, "bytes": _WHOLE}, Bin),
+    "ledger": (
+        {"entries": _WHOLE, "bytes": _WHOLE, "chain": _CHAIN, "step": _WHOLE},
+        LedgerAt,
+    ),
+    "reports": ({"attempt": _WHOLE, "seq": _WHOLE, "bytes": _WHOLE}, ReportsAt),
+    "events": ({"entries": _WHOLE, "bytes": _WHOLE, "chain": _CHAIN}, EventsAt),
+    "replay": ({"proved": _WHOLE, "consistent": _WHOLE}, Replay),
+}
+_SEAL: Final[_Shape] = {
+    "step": _WHOLE,
+    "attempt": _WHOLE,
+    "companion": _DIGEST_OR_EMPTY,
+    "previous": _DIGEST_OR_EMPTY,
+    "policy": _WHOLE,
+    "bandit": _OBJECT,
+    "sample": _WHOLE_OR_NULL,
+    "reason": _TEXT,
+    "save": _WHOLE_OR_NULL,
+    "time": _TEXT,
+    **dict.fromkeys(_PARTS, _OBJECT),
+}
+
+
+def _fields(record: dict[str, Any], what: str, shape: _Shape) -> dict[str, Any]:
+    if set(record) != set(shape):
+        wrong = ", ".join(sorted(set(record) ^ set(shape)))
+        raise SealError(
+            f"cannot use {what}: expected {', '.join(shape)}; missing or extra: {wrong}"
+        )
+    for key, (holds, expected) in shape.items():
+        if not holds(record[key]):
+            raise SealError(f"cannot use {what}: {key}: expected {expected}, found {record[key]!r}")
+    return dict(record)
+
+
+def _refuse_schema(schema: object) -> NoReturn:
+    family, _, number = str(schema).rpartition("/")
+    if family == _FAMILY and number.isdigit():
+        raise SealError(
+            f"cannot use seal: schema {schema} is newer than {SCHEMA}; use a newer stepkeeper"
+        )
+    raise SealError(f"cannot use seal: expected schema {SCHEMA}, found {schema!r}")
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        record = dict(pairs)
+        if len(record) != len(pairs):
+            raise SealError("cannot use seal: a key stands twice")
+        return record
+
+    def refuse(word: str) -> NoReturn:
+        raise SealError(f"cannot use seal: expected finite numbers, found {word}")
+
+    try:
+        record = json.loads(data, object_pairs_hook=once, parse_constant=refuse)
+    except SealError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise SealError(f"cannot use seal: expected a JSON object, found {error}") from None
+    if not isinstance(record, dict):
+        raise SealError(f"cannot use seal: expected a JSON object, found {type(record).__name__}")
+    return record

@@ -1,0 +1,105 @@
+"""Have a checkpoint read back by a short-lived child process, the only one that loads numpy."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from supervisor.core.messages import Verdict
+from trainer.contract.checkpoint_format import step_of
+
+_ROOT: Final = Path(__file__).parents[3]  # what `supervisor` is imported from
+_CHILD: Final = "supervisor.sidecars.checkpoints.verify_child"
+
+
+class Verifier:
+    """One read-back at a time: ``start``, wait until the descriptor is readable, ``result``."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._name = ""
+        self._answer = b""
+
+    def start(
+        self,
+        folder: Path,
+        name: str,
+        sha256: str = "",
+        *,
+        companion: bool = True,
+        n_params: int = 0,
+    ) -> int:
+        """Begin to read ``folder/name`` back; a descriptor that is readable when it has ended.
+
+        An empty ``sha256`` and an ``n_params`` of 0 hold nothing against the file. A ``companion``
+        that is there is always checked; one that must be there and is not refuses the checkpoint.
+        Raises OSError where no child can be started, ValueError while another one runs.
+        """
+        if self._process is not None:
+            raise ValueError(f"cannot verify {name}: {self._name} is still being verified")
+        command = [sys.executable, "-m", _CHILD, str(folder.absolute()), name]
+        command += ["--sha256", sha256] if sha256 else []
+        command += ["--n-params", str(n_params)] if n_params else []
+        command += ["--companion-required"] if companion else []
+        self._name, self._answer = name, b""
+        self._process = subprocess.Popen(
+            command,
+            cwd=_ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # a Ctrl-C at the terminal is for the supervisor
+        )
+        os.set_blocking(self.fileno(), False)
+        return self.fileno()
+
+    def fileno(self) -> int:
+        """The descriptor that ``start`` returned; -1 while nothing runs."""
+        if self._process is None or self._process.stdout is None:
+            return -1
+        return self._process.stdout.fileno()
+
+    def result(self) -> Verdict | None:
+        """The verdict, or None as long as the child reads. Never blocks for long.
+
+        A child that ends without an answer, killed for memory perhaps, gives a verdict whose
+        problem begins with "cannot tell": that says nothing against the checkpoint.
+        """
+        process = self._process
+        if process is None:
+            return None
+        while True:
+            try:
+                piece = os.read(self.fileno(), 1 << 16)
+            except BlockingIOError:
+                return None
+            if not piece:
+                break
+            self._answer += piece
+        status = process.wait()
+        self.close()
+        return _verdict(self._name, self._answer, status)
+
+    def close(self) -> None:
+        """End the child if it still runs."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+def _verdict(name: str, answer: bytes, status: int) -> Verdict:
+    last = answer.rstrip(b"\n").rpartition(b"\n")[2]
+    try:
+        verdict = Verdict(**json.loads(last))
+    except (ValueError, TypeError):
+        said = last.decode("utf-8", "replace")[:200]
+        problem = f"cannot tell whether {name} is good: the reader ended with {status} {said!r}"
+        return Verdict(step_of(name) or 0, name, "", 0, "", problem)
+    return verdict
