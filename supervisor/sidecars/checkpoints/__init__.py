@@ -1,1 +1,23 @@
 """Which checkpoints there are, which were read back and found good, and what they belong to."""
+
+from supervisor.sidecars.checkpoints.catalogue import Catalogue, Gap, Refused, Unsealed, scan
+from supervisor.sidecars.checkpoints.marks import pin, pins, reject, rejections, unpin
+from supervisor.sidecars.checkpoints.seals import SealError, SealRecord, write_seal
+from supervisor.sidecars.checkpoints.superseding import supersede
+
+__all__ = [
+    "Catalogue",
+    "Gap",
+    "Refused",
+    "SealError",
+    "SealRecord",
+    "Unsealed",
+    "pin",
+    "pins",
+    "reject",
+    "rejections",
+    "scan",
+    "supersede",
+    "unpin",
+    "write_seal",
+]

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from supervisor.sidecars.checkpoints import marks, seals
 from supervisor.sidecars.checkpoints.seals import SealRecord
-from trainer.contract import durable
-from trainer.contract.checkpoint_format import companion_of, name_of, seal_of, step_of
-
-SUPERSEDED = "superseded"
-
-
-class Sealed(NamedTuple):
-    """A checkpoint with its seal. ``present`` tells whether the ``.bin`` is still there."""
-
-    step: int
-    seal: SealRecord
-    digest: str
-    present: bool
-    pin: str | None
+from trainer.contract.checkpoint_format import companion_of, seal_of, step_of
 
 
 class Unsealed(NamedTuple):
@@ -30,7 +20,6 @@ class Unsealed(NamedTuple):
 
     step: int
     name: str
-    bytes: int
 
 
 class Refused(NamedTuple):
@@ -41,168 +30,178 @@ class Refused(NamedTuple):
     reason: str
 
 
-class Catalogue(NamedTuple):
-    """All that the folder holds, newest first; files of other names are left alone."""
+class Gap(NamedTuple):
+    """A seal that a later one follows and that is not there."""
 
-    sealed: tuple[Sealed, ...]
-    unsealed: tuple[Unsealed, ...]
-    refused: tuple[Refused, ...]
-    gaps: tuple[str, ...]
+    step: int
+    previous: str
 
-    def newest(self, n: int = 1) -> tuple[Sealed, ...]:
-        """The newest ``n`` that a run can resume from."""
-        return tuple(entry for entry in self.sealed if entry.present)[:n]
+
+class Retired(NamedTuple):
+    """A seal of the lineage whose ``.bin`` was deleted, as retention does."""
+
+    seal: SealRecord
+
+
+_Found = SealRecord | Retired | Refused | Gap
+
+
+class Catalogue:
+    """What the folder held when it was listed; files of other names are left alone.
+
+    Seals are read when asked for, newest first, and each once: ``newest`` of a run with ten
+    thousand of them reads a few. No ``.bin`` is opened.
+    """
+
+    def __init__(self, folder: Path, names: frozenset[str]) -> None:
+        self._folder = folder
+        self._names = names
+        self._read: dict[int, SealRecord | Refused] = {}
+
+    def newest(self, n: int = 1) -> tuple[SealRecord, ...]:
+        """The newest ``n`` that the run can resume from. Raises RefusedError for bad marks."""
+        return tuple(islice((seal for seal in self._walk() if isinstance(seal, SealRecord)), n))
+
+    @cached_property
+    def sealed(self) -> tuple[SealRecord, ...]:
+        """All that the run can resume from, newest first."""
+        return tuple(found for found in self._everything if isinstance(found, SealRecord))
+
+    @cached_property
+    def retired(self) -> tuple[SealRecord, ...]:
+        """The lineage's seals whose ``.bin`` is gone, newest first."""
+        return tuple(found.seal for found in self._everything if isinstance(found, Retired))
+
+    @cached_property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Seals that are missing from the lineage."""
+        return tuple(found for found in self._everything if isinstance(found, Gap))
+
+    @cached_property
+    def refused(self) -> tuple[Refused, ...]:
+        """What is not to be resumed from, newest first."""
+        found = [found for found in self._everything if isinstance(found, Refused)]
+        for name in self._names:
+            if not name.startswith("step_") or not name.endswith(".bin"):
+                continue
+            step = step_of(name)
+            if step is None:
+                found.append(Refused(0, name, "name: expected step_NNNNNN.bin, found another form"))
+            elif not self._is_file(name) and seal_of(step) not in self._names:
+                found.append(Refused(step, name, "kind: expected a regular file, found another"))
+        return tuple(sorted(found, reverse=True))
+
+    @cached_property
+    def unsealed(self) -> tuple[Unsealed, ...]:
+        """Visible ``.bin`` files without a seal, newest first; reads no seal."""
+        found = [
+            Unsealed(step, name)
+            for name in self._names
+            if (step := step_of(name)) is not None
+            and seal_of(step) not in self._names
+            and self._is_file(name)
+        ]
+        return tuple(sorted(found, reverse=True))
+
+    @cached_property
+    def _everything(self) -> tuple[_Found, ...]:
+        return tuple(self._walk())
+
+    def _walk(self) -> Iterator[_Found]:
+        """Go from the newest seal back along ``previous``.
+
+        A seal that the walk passes over belongs to another history. A predecessor that is not
+        there at all is a gap: the walk says so and goes on with the next lower seal.
+        """
+        steps = self._steps()
+        rejections = marks.rejections(self._folder)
+        later: SealRecord | None = None
+        while steps:
+            found = self._seal(steps.pop(0))
+            if isinstance(found, Refused):
+                yield found
+                continue
+            if later is not None and found.digest != later.previous:
+                lower = [found.step, *steps]
+                heir = self._find(later.previous, steps)
+                if heir is not None or not later.previous:
+                    passed = lower[: lower.index(heir)] if heir is not None else lower
+                    yield from self._strangers(passed, later)
+                    steps = lower[len(passed) :]
+                    continue
+                yield Gap(later.step, later.previous)
+            later = found
+            yield self._judge(found, rejections)
+
+    def _steps(self) -> list[int]:
+        """Steps of everything named as a seal, newest first."""
+        steps = (
+            step_of(name.removesuffix(".seal.json") + ".bin")
+            for name in self._names
+            if name.endswith(".seal.json")
+        )
+        return sorted((step for step in steps if step is not None), reverse=True)
+
+    def _seal(self, step: int) -> SealRecord | Refused:
+        if step not in self._read:
+            path = self._folder / seal_of(step)
+            try:
+                self._read[step] = seals.read(path)
+            except (OSError, seals.SealError) as error:
+                self._read[step] = Refused(step, path.name, str(error))
+        return self._read[step]
+
+    def _find(self, digest: str, steps: list[int]) -> int | None:
+        """The step of the seal with that digest."""
+        for step in steps:
+            found = self._seal(step)
+            if isinstance(found, SealRecord) and found.digest == digest:
+                return step
+        return None
+
+    def _strangers(self, steps: list[int], later: SealRecord) -> Iterator[Refused]:
+        for step in steps:
+            found = self._seal(step)
+            yield (
+                found
+                if isinstance(found, Refused)
+                else Refused(
+                    step,
+                    seal_of(step),
+                    f"lineage: the seal of step {later.step} follows another one than this",
+                )
+            )
+
+    def _judge(self, seal: SealRecord, rejections: dict[str, str]) -> _Found:
+        """Whether the run can resume from a seal of its lineage."""
+        if seal.digest in rejections:
+            return Refused(seal.step, seal.bin.name, f"rejected: {rejections[seal.digest]}")
+        if seal.bin.name not in self._names:
+            return Retired(seal)
+        reason = ""
+        size = self._size(seal.bin.name)
+        if size != seal.bin.bytes:
+            found = "no regular file" if size is None else f"{size} bytes"
+            reason = f"size: expected {seal.bin.bytes} bytes as sealed, found {found}"
+        elif seal.companion and companion_of(seal.step) not in self._names:
+            reason = f"companion: expected {companion_of(seal.step)} as sealed, found none"
+        return Refused(seal.step, seal.bin.name, reason) if reason else seal
+
+    def _is_file(self, name: str) -> bool:
+        return self._size(name) is not None
+
+    def _size(self, name: str) -> int | None:
+        try:
+            facts = (self._folder / name).lstat()
+        except OSError:
+            return None
+        return facts.st_size if stat.S_ISREG(facts.st_mode) else None
 
 
 def scan(folder: Path) -> Catalogue:
-    """Read the folder's names, sizes and seals; no ``.bin`` is opened. Raises OSError."""
-    sizes = _sizes(folder)
-    bins = {step: name for name in sizes if (step := step_of(name)) is not None}
-    refused = [
-        Refused(_step(name), name, "its name and number do not agree")
-        for name in sizes
-        if name.startswith("step_") and name.endswith(".bin") and step_of(name) is None
-    ]
-    read: list[Sealed] = []
-    pins, rejections = marks.pins(folder), marks.rejections(folder)
-    for name in sizes:
-        step = step_of(name.removesuffix(".seal.json") + ".bin")
-        if step is None or name != seal_of(step):
-            continue
-        try:
-            seal, digest = seals.read(folder / name)
-        except (OSError, seals.SealError) as error:
-            refused.append(Refused(step, name, str(error)))
-            bins.pop(step, None)
-            continue
-        read.append(Sealed(step, seal, digest, step in bins, pins.get(step)))
-    lineage, strangers, gaps = _lineage(sorted(read, reverse=True))
-    refused += [Refused(entry.step, seal_of(entry.step), reason) for entry, reason in strangers]
-    sealed = []
-    for entry in lineage:
-        reason = _unusable(entry, sizes, rejections)
-        if reason:
-            refused.append(Refused(entry.step, name_of(entry.step), reason))
-        else:
-            sealed.append(entry)
-    known = {entry.step for entry in read}
-    unsealed = [Unsealed(s, n, sizes[n]) for s, n in bins.items() if s not in known]
-    return Catalogue(
-        tuple(sealed),
-        tuple(sorted(unsealed, reverse=True)),
-        tuple(sorted(refused, reverse=True)),
-        tuple(gaps),
-    )
-
-
-def supersede(folder: Path, attempt: int, above: int) -> tuple[int, ...]:
-    """Move every checkpoint above step ``above`` out of the way of ``attempt``; return the steps.
-
-    Seals go first, newest first, so that whatever a crash leaves is an unsealed file above the
-    resume point, which the same call moves the next time. Nothing is ever replaced, and nothing
-    is created where there is nothing to move. Raises OSError.
-    """
-    steps = sorted(
-        (
-            step
-            for name in os.listdir(folder)  # noqa: PTH208 -- names only
-            if (step := _any_step(name)) is not None and step > above
-        ),
-        reverse=True,
-    )
-    steps = list(dict.fromkeys(steps))
-    if not steps:
-        return ()
-    target = folder / SUPERSEDED / f"attempt-{attempt:06d}"
-    _make_folders(target)
-    for naming in (seal_of, name_of, companion_of):
-        for step in steps:
-            _move(folder / naming(step), target / naming(step))
-    return tuple(steps)
-
-
-def _lineage(
-    newest_first: Iterable[Sealed],
-) -> tuple[list[Sealed], list[tuple[Sealed, str]], list[str]]:
-    """Walk from the newest seal back along ``previous``.
-
-    A seal that the walk passes over belongs to another history. A predecessor that is not there
-    at all is a gap: the walk goes on with the next lower seal and says so.
-    """
-    rest = list(newest_first)
-    lineage: list[Sealed] = []
-    strangers: list[tuple[Sealed, str]] = []
-    gaps: list[str] = []
-    while rest:
-        entry = rest.pop(0)
-        lineage.append(entry)
-        previous = entry.seal.previous
-        if previous in (lower.digest for lower in rest):
-            while rest[0].digest != previous:
-                strangers.append((rest.pop(0), f"the seal of step {entry.step} passes over it"))
-        elif not previous:
-            strangers += [(low, f"the history of step {entry.step} begins later") for low in rest]
-            rest = []
-        elif rest:
-            gaps.append(f"the seal before step {entry.step}, {previous[:16]}…, is missing")
-    return lineage, strangers, gaps
-
-
-def _unusable(entry: Sealed, sizes: dict[str, int], rejections: dict[str, str]) -> str:
-    """Why a sealed checkpoint is not to be resumed from, or empty."""
-    if entry.digest in rejections:
-        return f"rejected: {rejections[entry.digest]}"
-    found = sizes.get(name_of(entry.step))
-    if found is not None and found != entry.seal.bin.bytes:
-        return f"size: expected {entry.seal.bin.bytes} bytes as sealed, found {found} bytes"
-    if found is not None and entry.seal.companion and companion_of(entry.step) not in sizes:
-        return f"companion {companion_of(entry.step)}: expected as sealed, found none"
-    return ""
-
-
-def _sizes(folder: Path) -> dict[str, int]:
-    """Name and size of every regular file."""
-    found = {}
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            try:
-                if entry.is_file(follow_symlinks=False):
-                    found[entry.name] = entry.stat(follow_symlinks=False).st_size
-            except FileNotFoundError:  # gone between the listing and the look
-                continue
-    return found
-
-
-def _any_step(name: str) -> int | None:
-    """The step of a seal, ``.bin`` or companion by its name, or None."""
-    for suffix in (".seal.json", ".json", ".bin"):
-        if name.endswith(suffix):
-            return step_of(name.removesuffix(suffix) + ".bin")
-    return None
-
-
-def _step(name: str) -> int:
-    digits = name.removeprefix("step_").removesuffix(".bin")
-    return int(digits) if digits.isascii() and digits.isdigit() else 0
-
-
-def _make_folders(target: Path) -> None:
-    for new in (target.parent, target):
-        if not new.is_dir():
-            new.mkdir(exist_ok=True)
-            durable.sync_folder(new.parent)
-
-
-def _move(source: Path, target: Path) -> None:
-    """Move one file, going on where a crash left both names; a name in use gets a number."""
-    if not os.path.lexists(source):
-        return
-    free, number = target, 1
-    while os.path.lexists(free):
-        if source.samefile(free):
-            source.unlink()
-            durable.sync_folder(source.parent)
-            return
-        number += 1
-        free = target.with_name(f"{target.name}.{number}")
-    durable.move(source, free)
+    """List the folder; one that is not there holds nothing. Raises OSError."""
+    try:
+        names = frozenset(os.listdir(folder))  # noqa: PTH208 -- names only, in the restart path
+    except FileNotFoundError:
+        names = frozenset()
+    return Catalogue(folder, names)

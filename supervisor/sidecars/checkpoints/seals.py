@@ -7,11 +7,14 @@ import re
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
 
 from supervisor.errors import RefusedError
 from trainer.contract import durable
 from trainer.contract.checkpoint_format import name_of, seal_of
+
+if TYPE_CHECKING:  # reading a seal shall not cost the import of the core's vocabulary
+    from supervisor.core.messages import Seal
 
 SCHEMA: Final = "stepkeeper.seal/1"
 _FAMILY: Final = SCHEMA.rpartition("/")[0]
@@ -85,8 +88,43 @@ class SealRecord(NamedTuple):
     replay: Replay
     time: str
 
+    @classmethod
+    def of(
+        cls,
+        effect: Seal,
+        *,
+        previous: str,
+        events: tuple[int, int, str],
+        bandit: dict[str, Any],
+        time: str,
+    ) -> Self:
+        """The seal that the core ordered, with what only the shell knows."""
+        verdict = effect.verdict
+        return cls(
+            step=verdict.step,
+            attempt=effect.attempt,
+            bin=Bin(verdict.name, verdict.sha256, verdict.bytes),
+            companion=verdict.companion,
+            previous=previous,
+            ledger=LedgerAt(*effect.ledger),
+            reports=ReportsAt(*effect.reports),
+            events=EventsAt(*events),
+            policy=effect.policy,
+            bandit=bandit,
+            sample=effect.sample,
+            reason=effect.reason,
+            save=effect.save,
+            replay=Replay(*effect.replay),
+            time=time,
+        )
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file's bytes, in hex: what the next seal calls ``previous``."""
+        return sha256(self.encode()).hexdigest()
+
     def encode(self) -> bytes:
-        """The file's content. Raises SealError for what would not be read back."""
+        """The file's content. Raises SealError for what JSON cannot say."""
         record = {
             key: getattr(self, key)._asdict() if key in _PARTS else value
             for key, value in self._asdict().items()
@@ -95,14 +133,11 @@ class SealRecord(NamedTuple):
             text = json.dumps({"schema": SCHEMA, **record}, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise SealError(f"cannot seal step {self.step}: {error}") from None
-        data = text.encode("ascii") + b"\n"
-        if decode(data) != self:
-            raise SealError(f"cannot seal step {self.step}: it would read back as another seal")
-        return data
+        return text.encode("ascii") + b"\n"
 
 
 def decode(data: bytes) -> SealRecord:
-    """Read a seal strictly: every field once, none unknown. Raises SealError."""
+    """Read a seal strictly: as this program writes it, byte for byte. Raises SealError."""
     record = _object(data)
     schema = record.pop("schema", None)
     if schema != SCHEMA:
@@ -113,24 +148,21 @@ def decode(data: bytes) -> SealRecord:
     seal = SealRecord(**fields)
     if seal.bin.name != name_of(seal.step) or seal.ledger.step != seal.step:
         raise SealError(
-            f"cannot use seal: step {seal.step} expected throughout, found {seal.bin.name} and "
+            f"cannot use seal: step: expected {seal.step} throughout, found {seal.bin.name} and "
             f"ledger step {seal.ledger.step}"
         )
+    # The bytes are what the next seal's ``previous`` stands for, so there is one form of them.
+    if seal.encode() != data:
+        raise SealError("cannot use seal: expected the form it was written in, found another")
     return seal
 
 
-def digest(data: bytes) -> str:
-    """What the next seal calls ``previous``: SHA-256 of the file's bytes, in hex."""
-    return sha256(data).hexdigest()
-
-
-def read(path: Path) -> tuple[SealRecord, str]:
-    """A seal and its digest. Raises SealError or OSError."""
-    data = path.read_bytes()
-    seal = decode(data)
+def read(path: Path) -> SealRecord:
+    """The seal at ``path``. Raises SealError or OSError."""
+    seal = decode(path.read_bytes())
     if path.name != seal_of(seal.step):
-        raise SealError(f"cannot use seal: {seal_of(seal.step)} expected, found {path.name}")
-    return seal, digest(data)
+        raise SealError(f"cannot use seal: name: expected {seal_of(seal.step)}, found {path.name}")
+    return seal
 
 
 def write_seal(folder: Path, record: SealRecord) -> str:
@@ -140,15 +172,17 @@ def write_seal(folder: Path, record: SealRecord) -> str:
     the very same bytes. Raises SealError or OSError.
     """
     data = record.encode()
+    if decode(data) != record:
+        raise SealError(f"cannot seal step {record.step}: it would read back as another seal")
     path = folder / seal_of(record.step)
     try:
         before = path.read_bytes()
     except FileNotFoundError:
         durable.write_file(path, data, 0o640)
-        return digest(data)
+        return record.digest
     if before != data:
         raise RefusedError(f"cannot seal step {record.step}: {path} is there and says otherwise")
-    return digest(data)
+    return record.digest
 
 
 _Shape = dict[str, tuple[Callable[[object], bool], str]]
