@@ -17,13 +17,15 @@ class Run(NamedTuple):
     """Whole lines without a torn byte between them.
 
     ``at`` is the first one's index among the lines taken, ``lines`` how many they are, ``start``
-    the byte at which the first begins, ``number`` its place among the record's whole lines (1…).
+    the byte at which the first begins, ``number`` its place among the record's whole lines and
+    ``line`` among all its lines, both from 1.
     """
 
     at: int
     lines: int
     start: int
     number: int
+    line: int
 
 
 class ChainWalk:
@@ -32,7 +34,7 @@ class ChainWalk:
     ``entries`` whole lines end at byte ``end`` with ``chain``; bytes up to ``offset``, which is
     physical line ``line``, are taken. ``regions`` and ``buried`` count the torn regions covered by
     a later whole line, and the lines in them that look whole. Of the region that is open now,
-    ``suspect`` is the physical number of the first line that looks whole (0: none).
+    ``torn_line`` is the first line and ``suspect`` the first one that looks whole (0: none).
     """
 
     __slots__ = (
@@ -47,6 +49,7 @@ class ChainWalk:
         "offset",
         "regions",
         "suspect",
+        "torn_line",
     )
 
     def __init__(self, chain: str = START, entries: int = 0, end: int = 0) -> None:
@@ -58,6 +61,7 @@ class ChainWalk:
         self.regions = 0
         self.buried = 0
         self.suspect = 0
+        self.torn_line = 0
         self._stray = 0
         self._torn = False
         self._region = sha256()
@@ -70,7 +74,7 @@ class ChainWalk:
             count = self._cover(lines[at]) if self._torn else self._straight(lines, at)
             if count:
                 size = sum(map(len, lines[at : at + count])) + count
-                runs.append(Run(at, count, self.offset, self.entries + 1))
+                runs.append(Run(at, count, self.offset, self.entries + 1, self.line + 1))
                 at += count
                 self.line += count
                 self.entries += count
@@ -80,6 +84,18 @@ class ChainWalk:
                 self._lose(lines[at])
                 at += 1
         return runs
+
+    @property
+    def torn(self) -> bool:
+        """Whether a torn region is open."""
+        return self._torn
+
+    def skip(self, lines: int, stop: int, chain: str) -> None:
+        """Go on behind ``lines`` whole lines that were verified elsewhere and end at ``stop``."""
+        self.line += lines
+        self.entries += lines
+        self.offset = self.end = stop
+        self.chain = chain
 
     def _straight(self, lines: Sequence[bytes], at: int) -> int:
         """How many lines from ``at`` on verify one after the other."""
@@ -106,13 +122,13 @@ class ChainWalk:
         self.chain = chain
         self.regions += 1
         self.buried += self._stray
-        self._torn, self._stray, self.suspect = False, 0, 0
+        self._torn, self._stray, self.suspect, self.torn_line = False, 0, 0, 0
         return 1
 
     def _lose(self, line: bytes) -> None:
         """Take this line as torn, newline included."""
         if not self._torn:
-            self._torn = True
+            self._torn, self.torn_line = True, self.line + 1
             self._region = sha256(self.chain.encode("ascii"))
         self._region.update(line + b"\n")
         self.line += 1

@@ -30,7 +30,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
     """Write every byte, going on where a short write stopped. Raises OSError."""
     view = memoryview(data)
     while view:

@@ -1,6 +1,33 @@
 """The ledger: every step on a line of its own, chained, append-only, for ever."""
 
-from supervisor.sidecars.ledger.opening import TornRegion
+from supervisor.sidecars.ledger.auditing import audit
+from supervisor.sidecars.ledger.opening import SUFFIX, TornRegion
+from supervisor.sidecars.ledger.reading import (
+    Entry,
+    Tail,
+    canonical,
+    find,
+    follow,
+    tail,
+    tail_at,
+)
+from supervisor.sidecars.ledger.verdict import AttemptLines, Audit, MarkedLine
 from supervisor.sidecars.ledger.writing import Ledger, Outcome
 
-__all__ = ["Ledger", "Outcome", "TornRegion"]
+__all__ = [
+    "SUFFIX",
+    "AttemptLines",
+    "Audit",
+    "Entry",
+    "Ledger",
+    "MarkedLine",
+    "Outcome",
+    "Tail",
+    "TornRegion",
+    "audit",
+    "canonical",
+    "find",
+    "follow",
+    "tail",
+    "tail_at",
+]

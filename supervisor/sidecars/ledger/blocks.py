@@ -38,6 +38,8 @@ def records(lines: Sequence[bytes]) -> list[dict[str, Any] | None]:
         found = [_record(line) for line in lines]
     if len(found) != len(lines):  # a torn line may hold a comma between two objects
         found = [_record(line) for line in lines]
+    if set(map(type, found)) == {dict}:
+        return found  # type: ignore[no-any-return] # JSON objects, as just seen
     return [record if isinstance(record, dict) else None for record in found]
 
 
