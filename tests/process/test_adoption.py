@@ -1,0 +1,136 @@
+"""A supervisor dies; the next one takes on exactly the trainer that was left, or none."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from supervisor.errors import LockHeldError
+from supervisor.process.child import Child, Identity, adopt, find_by_token
+from supervisor.process.locks import held, take
+from tests.process.conftest import SLEEP, Lives, alive
+from tests.support.runs import ROOT
+from tests.support.waiting import wait_until
+
+# A supervisor in small: takes the lock, spawns, says who it spawned, and dies without a word.
+SUPERVISOR = """
+import json, os, signal, sys
+from pathlib import Path
+from supervisor.process.child import spawn
+from supervisor.process.locks import take
+run, env, command = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[4:]
+lock = take(run / "trainer.lock", 0)
+child = spawn(command, run, env, run / "output.log", lock, env["STEPKEEPER_TOKEN"])
+os.close(lock)
+print(json.dumps(child.identity), flush=True)
+if sys.argv[3] == "die":
+    os.kill(os.getpid(), signal.SIGKILL)
+sys.stdin.read()
+"""
+
+
+def supervised(lives: Lives, command: tuple[str, ...] = SLEEP, then: str = "die") -> Identity:
+    """Let another process spawn a trainer; it dies at once, or stays without ever reaping."""
+    process = lives.other(
+        [sys.executable, "-c", SUPERVISOR, lives.run, json.dumps(lives.env()), then, *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    with process.stdout, process.stdin:
+        identity = Identity(*json.loads(process.stdout.readline()))
+        lives.remember(identity.pid)
+        if then == "die":
+            process.wait(20)
+            return identity
+        # Its end is waited for while it still has not reaped its child.
+        wait_until(lambda: not alive(identity.pid), "the end of the trainer")
+        assert Path(f"/proc/{identity.pid}").exists()
+        assert adopt(identity) is None
+    return identity
+
+
+def adopted(identity: Identity) -> Child:
+    child = adopt(identity)
+    assert child is not None
+    return child
+
+
+def test_a_trainer_whose_supervisor_was_killed_is_adopted_and_ended(lives: Lives) -> None:
+    identity = supervised(lives)
+    child = adopted(identity)
+    assert child.identity == identity
+    assert not child.gone()
+    child.send("KILL")
+    wait_until(child.gone, "the end of the adopted trainer")
+    assert child.status() is None  # not ours, so nobody can say
+    child.close()
+    assert adopt(identity) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"start_ticks": 1}, {"boot_id": "another"}, {"pid_namespace": 1}, {"token": "token-2"}],
+    ids=lambda other: next(iter(other)),
+)
+def test_one_fact_that_does_not_agree_refuses_the_adoption(
+    lives: Lives, other: dict[str, object]
+) -> None:
+    child = lives.trainer()
+    adopted(child.identity).close()
+    assert adopt(child.identity._replace(**other)) is None
+    assert not child.gone()
+
+
+def test_a_token_that_only_begins_like_ours_is_another(lives: Lives) -> None:
+    child = lives.trainer()
+    assert adopt(Identity(*child.identity[:-1], "token")) is None
+    assert find_by_token("token") is None
+
+
+def test_a_zombie_of_somebody_else_is_not_adopted(lives: Lives) -> None:
+    supervised(lives, ("true",), then="stay")
+
+
+def test_our_own_zombie_is_adopted_so_that_its_end_is_told(lives: Lives) -> None:
+    child = lives.trainer(("sh", "-c", "exit 7"))
+    wait_until(child.gone, "the end of the trainer")
+    again = adopted(child.identity)  # as after a re-exec, which forgets objects but not children
+    assert again.gone()
+    assert again.status() == 7
+    again.close()
+    assert child.status() is None
+
+
+def test_a_trainer_whose_pid_was_never_recorded_is_found_by_its_token(lives: Lives) -> None:
+    code = "import subprocess; subprocess.run(['sleep', '1000'])"
+    identity = supervised(lives, (sys.executable, "-c", code))
+    children = Path(f"/proc/{identity.pid}/task/{identity.pid}/children")
+    wait_until(lambda: children.read_text().strip(), "a worker that carries the token too")
+    assert find_by_token("token-1") == identity
+    assert find_by_token("token-2") is None
+
+
+def test_the_trainers_lock_outlives_its_supervisor_and_forbids_a_second_trainer(
+    lives: Lives,
+) -> None:
+    identity = supervised(lives)
+    path = lives.run / "trainer.lock"
+    assert held(path)
+    with pytest.raises(LockHeldError, match=f"held by pid {identity.pid};"):
+        take(path, 0.1)
+    with pytest.raises(LockHeldError):
+        lives.trainer()
+    child = adopted(identity)
+    child.send("KILL")
+    wait_until(child.gone, "the end of the adopted trainer")
+    child.close()
+    os.close(take(path, 2))
+    assert not held(path)
