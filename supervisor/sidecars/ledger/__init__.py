@@ -2,15 +2,7 @@
 
 from supervisor.sidecars.ledger.auditing import audit
 from supervisor.sidecars.ledger.opening import SUFFIX, TornRegion
-from supervisor.sidecars.ledger.reading import (
-    Entry,
-    Tail,
-    canonical,
-    find,
-    follow,
-    tail,
-    tail_at,
-)
+from supervisor.sidecars.ledger.reading import Entry, canonical, find
 from supervisor.sidecars.ledger.verdict import AttemptLines, Audit, MarkedLine
 from supervisor.sidecars.ledger.writing import Ledger, Outcome
 
@@ -22,12 +14,8 @@ __all__ = [
     "Ledger",
     "MarkedLine",
     "Outcome",
-    "Tail",
     "TornRegion",
     "audit",
     "canonical",
     "find",
-    "follow",
-    "tail",
-    "tail_at",
 ]

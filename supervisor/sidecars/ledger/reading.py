@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from supervisor.core.chain import TAIL_BYTES, stated
-from supervisor.sidecars.ledger.blocks import BLOCK, blocks, ends, records
+from supervisor.core.chain import TAIL_BYTES
+from supervisor.sidecars.ledger.blocks import blocks, ends, records
 from supervisor.sidecars.ledger.segments import Segments, Stretch
 
 BadLine = Callable[[int, str], None]
@@ -23,45 +22,6 @@ class Entry(NamedTuple):
 
     line: int
     fields: dict[str, Any]
-
-
-class Tail(NamedTuple):
-    """The last whole lines, without newlines, and the byte behind them, to follow from."""
-
-    lines: list[bytes]
-    offset: int
-
-
-def tail(path: Path, n: int) -> list[bytes]:
-    """The last ``n`` whole lines, torn ones left out. Raises OSError."""
-    return tail_at(path, n).lines
-
-
-def tail_at(path: Path, n: int) -> Tail:
-    """The last ``n`` whole lines and where they end; reads from the end only. Raises OSError."""
-    with _opened(path) as (descriptor, size):
-        found: deque[bytes] = deque()
-        offset = _last_newline(descriptor, size) + 1
-        at, carry = offset - 1, b""
-        while at > 0 and len(found) < n:
-            begin = max(0, at - BLOCK)
-            carry, *lines = (os.pread(descriptor, at - begin, begin) + carry).split(b"\n")
-            at = begin
-            if not at:
-                lines.insert(0, carry)
-            found.extendleft(line for line in reversed(lines) if stated(line) is not None)
-    return Tail(list(found)[-n:] if n > 0 else [], offset)
-
-
-def follow(path: Path, offset: int, limit: int = 1 << 20) -> Tail:
-    """Whole lines that came behind ``offset``, at most ``limit`` bytes of them. Raises OSError."""
-    with _opened(path) as (descriptor, _):
-        data = os.pread(descriptor, limit, offset)
-    end = data.rfind(b"\n") + 1
-    if not end and len(data) == limit:
-        end = limit  # a torn piece longer than any line
-    lines = [line for line in data[:end].split(b"\n") if stated(line) is not None]
-    return Tail(lines, offset + end)
 
 
 def canonical(path: Path, bad: BadLine | None = None) -> Iterator[Entry]:
@@ -141,17 +101,6 @@ def _steps(lines: list[bytes]) -> list[int]:
         ]
     except ValueError:
         return [step for line in lines for step in _steps([line])] if len(lines) > 1 else []
-
-
-def _last_newline(descriptor: int, size: int) -> int:
-    """The byte of the last newline, or -1."""
-    while size > 0:
-        begin = max(0, size - BLOCK)
-        at = os.pread(descriptor, size - begin, begin).rfind(b"\n")
-        if at >= 0:
-            return begin + at
-        size = begin
-    return -1
 
 
 @contextmanager
