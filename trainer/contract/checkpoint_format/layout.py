@@ -18,7 +18,7 @@ _NAME: Final = re.compile(r"step_(\d{6}|[1-9]\d{6,9})\.bin", re.ASCII)
 
 
 class CheckpointFormatError(ValueError):
-    """A checkpoint that is not what it should be: ``path``, what was ``expected``, and ``found``."""
+    """A checkpoint that is not as it should be; has ``path``, ``expected`` and ``found``."""
 
     def __init__(self, path: str, what: str, expected: object, found: object) -> None:
         super().__init__(f"cannot use {path}: {what}: expected {expected}, found {found}")

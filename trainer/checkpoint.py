@@ -1,0 +1,122 @@
+"""Write one checkpoint so that a visible ``.bin`` is a complete one, whatever happens when.
+
+The ``.bin`` is streamed and hashed under a temporary name; the companion, which holds the digest,
+becomes durable under its own name; only then does the ``.bin`` get its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trainer import clock, rng
+from trainer.contract import durable
+from trainer.contract.checkpoint_format import (
+    Companion,
+    companion_of,
+    format_companion,
+    name_of,
+    pack_header,
+    seal_of,
+    size_of,
+)
+from trainer.phases import phase_record
+from trainer.state import State
+
+_CHUNK = 1 << 24
+_MARGIN = 1 << 20  # for the companion, and for those who share the disk
+
+
+class Saved(NamedTuple):
+    """A checkpoint that is visible: its step, file name, digest, size and the time it took."""
+
+    step: int
+    name: str
+    sha256: str
+    bytes: int
+    seconds: float
+
+
+class SealedError(Exception):
+    """The supervisor vouches for this step's checkpoint, so it stays as it is."""
+
+
+def write(folder: Path, state: State, reason: str, identities: dict[str, Any]) -> Saved:
+    """Write the checkpoint of ``state``. Raises OSError, with nothing new visible, SealedError."""
+    began = clock.seconds()
+    name, size = name_of(state.step), size_of(state.n_params)
+    path = folder / name
+    if path.exists() and (folder / seal_of(state.step)).exists():
+        raise SealedError(f"cannot write {path}: that step is sealed already")
+    folder.mkdir(exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if free < size + _MARGIN:
+        text = f"{size + _MARGIN} bytes are needed and {free} are free"
+        raise OSError(errno.ENOSPC, text, str(path))
+    temporary = durable.temporary_for(path)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
+    try:
+        sha256 = _stream(descriptor, state)
+        companion = _companion(state, sha256, size, reason, identities)
+        durable.write_file(folder / companion_of(state.step), format_companion(companion))
+        durable.finish(descriptor, temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+    return Saved(state.step, name, sha256, size, clock.seconds() - began)
+
+
+def _stream(descriptor: int, state: State) -> str:
+    """Write header and arrays; returns their SHA-256."""
+    digest = hashlib.sha256()
+    for chunk in _chunks(state):
+        durable.write_all(descriptor, chunk)
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _chunks(state: State) -> Iterator[bytes | memoryview]:
+    yield pack_header(state.step, state.n_params)
+    for tensor in state.arrays():
+        view = bytes_of(tensor.cpu())
+        for start in range(0, len(view), _CHUNK):
+            yield view[start : start + _CHUNK]
+
+
+def bytes_of(tensor: Tensor) -> memoryview:
+    """The memory of a contiguous tensor on the CPU, writable."""
+    flat: NDArray[np.float32] = tensor.contiguous().numpy().reshape(-1)
+    return flat.data.cast("B")
+
+
+def _companion(
+    state: State, sha256: str, size: int, reason: str, identities: dict[str, Any]
+) -> Companion:
+    return Companion(
+        step=state.step,
+        sha256=sha256,
+        bytes=size,
+        n_params=state.n_params,
+        parameters=state.shapes(),
+        rng={**rng.capture(), "mixer": state.mixer.generator_state()},
+        cursors=state.mixer.record(),
+        schedule={"updates": state.optimizer.updates, "tokens": state.tokens},
+        phase=phase_record(state.phase),
+        scaler=None,
+        identities=identities,
+        reason=reason,
+        saved=clock.wall(),
+    )

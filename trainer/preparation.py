@@ -1,0 +1,116 @@
+"""Build everything in the order in which one part needs another, up to the report ``ready``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+from trainer import alone, device, identities, rng
+from trainer.cadence import Saves
+from trainer.config import read_policy_arms, read_sections
+from trainer.contract.settings import TrainerSections
+from trainer.data import Arm
+from trainer.errors import SettingsError
+from trainer.keeper import Keeper
+from trainer.launch import Launch
+from trainer.mixer import Mixer
+from trainer.model import Transformer
+from trainer.optimizer import AdamW
+from trainer.orders import OrderBook, OrdersFile
+from trainer.orphan import OrphanWatch
+from trainer.phases import rejoin
+from trainer.reports import Reports, say
+from trainer.resume import load, newest
+from trainer.run import Run
+from trainer.signals import Requests, install
+from trainer.sources import SourceError, open_documents
+from trainer.state import State
+
+
+def prepare(launch: Launch, reports: Reports, requests: Requests) -> Run:
+    """A run that is ready for its next step, with signal handlers in and ``ready`` reported.
+
+    Raises TrainerError, or CheckpointFormatError for a checkpoint that cannot be resumed.
+    """
+    reports.send("doing", what="load", step=launch.resumed_step)
+    sections = read_sections(launch)
+    compute = device.choose(sections.train)
+    arms = _open_arms(launch.run, sections)
+    made_by = identities.collect(sections, arms, compute)
+
+    rng.seed_everything(sections.train.seed)
+    model = Transformer(sections.model.shape)
+    resume = launch.resume or (newest(launch.checkpoints) if launch.alone else None)
+    if resume is None:
+        model.initialise(sections.train.seed)
+    model.to(compute.device)
+    state = State(
+        model=model,
+        optimizer=AdamW(model.parameters(), sections.train.weight_decay),
+        mixer=Mixer(arms, mix=sections.data.mix, seed=sections.train.seed),
+    )
+    saved = None
+    if resume is not None:
+        resumed = load(resume, state, made_by, strict=sections.train.strict)
+        for remark in resumed.remarks:
+            say(f"resumed from {resume.name}, but {remark}")
+        saved = resumed.saved
+
+    orders: OrderBook = _orders(launch, sections)
+    complaint = orders.look()
+    if complaint:
+        say(complaint)
+    state.phase = rejoin(state.phase, orders.now, state.step)
+
+    install(requests)
+    run = Run(
+        sections=sections,
+        compute=compute,
+        state=state,
+        forward=torch.compile(model) if sections.train.compile else model,
+        reports=reports,
+        orders=orders,
+        requests=requests,
+        saves=Saves(sections.checkpoint),
+        keeper=Keeper(launch.checkpoints, made_by, reports, lambda: requests.stop, saved),
+        orphan=None if launch.alone else OrphanWatch(launch.run / "run.lock", launch.orphan_after),
+        began=state.step,
+    )
+    reports.send("ready", pid=os.getpid(), n_params=state.n_params, step=state.step, companion=True)
+    if sections.train.compile:
+        run.doing("compile")
+    return run
+
+
+def _open_arms(run: Path, sections: TrainerSections) -> list[Arm]:
+    """All sources; one that cannot be opened now fails its pulls later, unless none can."""
+    shape, arms, problems = sections.model.shape, [], []
+    for name, source in sections.sources.items():
+        try:
+            documents = open_documents(source, run, shape.vocabulary, shape.context)
+        except SourceError as error:
+            problems.append(str(error))
+            continue
+        arms.append(
+            Arm(
+                name,
+                documents,
+                length=shape.context + 1,
+                seed=sections.train.seed,
+                holdout=sections.evaluate.holdout,
+            )
+        )
+    if not arms:
+        raise SettingsError("cannot train: no source can be opened: " + "; ".join(problems))
+    for problem in problems:
+        say(problem)
+    return arms
+
+
+def _orders(launch: Launch, sections: TrainerSections) -> OrderBook:
+    if not launch.alone:
+        return OrdersFile(launch.orders)
+    policy = read_policy_arms(launch.run)
+    return alone.UniformOrders(alone.choose_arms(tuple(sections.sources), policy))

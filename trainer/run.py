@@ -1,0 +1,62 @@
+"""What one life of the trainer works with: built once, then handed to every part of the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from trainer.cadence import Saves
+from trainer.contract.settings import TrainerSections
+from trainer.device import Compute
+from trainer.keeper import Keeper
+from trainer.orders import OrderBook
+from trainer.orphan import OrphanWatch
+from trainer.reports import Reports, say
+from trainer.signals import Requests
+from trainer.state import State
+
+PHASE_WAIT = 30.0
+
+
+@dataclass
+class Run:
+    """``forward`` is the model, compiled where asked: int64 [n, time + 1] to float32 [n].
+
+    ``began`` is the step this life resumed from. ``phase_wait`` is how long, in seconds, a phase
+    that the orders do not name yet is waited for.
+    """
+
+    sections: TrainerSections
+    compute: Compute
+    state: State
+    forward: Callable[[Tensor], Tensor]
+    reports: Reports
+    orders: OrderBook
+    requests: Requests
+    saves: Saves
+    keeper: Keeper
+    orphan: OrphanWatch | None
+    began: int
+    phase_wait: float = PHASE_WAIT
+    said: set[str] = field(default_factory=set)
+
+    @property
+    def last_step(self) -> int:
+        """The step that training ends with."""
+        return self.sections.train.steps
+
+    def stopping(self) -> bool:
+        """Whether the trainer was asked to end."""
+        return self.requests.stop
+
+    def doing(self, what: str) -> None:
+        """Report an activity, until the next report."""
+        self.reports.send("doing", what=what, step=self.state.step)
+
+    def say_once(self, text: str) -> None:
+        """One line to the operator, however often the same thing happens."""
+        if text not in self.said:
+            self.said.add(text)
+            say(text)
