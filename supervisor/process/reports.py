@@ -42,7 +42,7 @@ class Follower:
             wanted = min(wanted * 4, MAX_LINE + 1)
             data = os.pread(self._descriptor, wanted, self.position.bytes)
             whole = data.find(b"\n") + 1
-        self.exhausted = len(data) < wanted
+        self.exhausted = len(data) < wanted and b"\n" not in data[whole:]
         self.torn = data[whole:] if self.exhausted else b""
         if whole:
             return self._split(data[:whole])

@@ -22,9 +22,10 @@ class Stamp(NamedTuple):
 class Watch:
     """Watches single files and folders; never give it reports or the run directory.
 
-    ``fileno()`` turns readable on a hint; without one (no inotify, a network file system, a file
-    replaced by its editor) a poll every ``every`` seconds finds the same. Each path is watched
-    itself and not the folder it stands in.
+    A poll every ``every`` seconds finds every change. Where the kernel gives hints, ``fileno()``
+    turns readable as soon as something changes in a folder. Files are left to the poll: watchdog
+    watches the folder that a file stands in, and for settings that is the run directory, where
+    the ledger and the reports would wake us at every step.
     """
 
     def __init__(self, paths: Iterable[Path], every: float = 5.0) -> None:
@@ -114,7 +115,7 @@ class Watch:
             if old is not None:
                 self._observer.unschedule(old)
         with contextlib.suppress(OSError):
-            if path.exists():
+            if path.is_dir():
                 self._watches[path] = self._observer.schedule(self._handler, str(path))
 
 
