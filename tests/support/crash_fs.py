@@ -48,7 +48,7 @@ class CrashFs:
             if self.keep:
                 done = _WRITE(descriptor, data[: self.keep])
                 if self.error:
-                    self.at += 1  # this call was short, the next one is refused
+                    self.at, self.keep = self.at + 1, 0  # short now, refused next time
                     return done
             self._strike("write")
         return _WRITE(descriptor, data[: self.short] if self.short else data)
