@@ -5,6 +5,7 @@ Unknown keys are refused, and every problem is reported at once: file, key, valu
 
 from __future__ import annotations
 
+import os
 import sys
 import tomllib
 from dataclasses import dataclass
@@ -149,13 +150,19 @@ def load(run: Path) -> Config:
         run=run,
         name=file.name or run.name,
         command=command,
-        env=file.trainer.env,
+        env={**environment(), **file.trainer.env},
         settings=settings,
         sources={arm: run / source.path for arm, source in file.sources.items()},
         seed=file.train.seed,
         steps=file.train.steps,
         digest=sha256(data).hexdigest()[:32],
     )
+
+
+def environment() -> dict[str, str]:
+    """Our environment for the trainer, without what the service manager meant for us alone."""
+    ours = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "MAINPID", "LISTEN_FDS", "LISTEN_PID")
+    return {key: value for key, value in os.environ.items() if key not in ours}
 
 
 def read_text(path: Path) -> bytes:
@@ -167,8 +174,13 @@ def read_text(path: Path) -> bytes:
         raise SettingsError(f"cannot read {path}: {error.strerror}{hint}") from None
 
 
-def read_policy(text: bytes, number: int, where: Path | str, config: Config) -> Policy:
-    """A policy from its TOML text, checked against the run's sources. Raises SettingsError."""
+def read_policy(
+    text: bytes, number: int, where: Path | str, config: Config, *, present: bool = False
+) -> Policy:
+    """A policy from its TOML text, checked against the run's sources. Raises SettingsError.
+
+    ``present`` refuses an arm whose source is not there now; at a start such arms are retired.
+    """
     file = _parse(PolicyFile, text, where)
     policy = Policy(
         number=number,
@@ -198,6 +210,12 @@ def read_policy(text: bytes, number: int, where: Path | str, config: Config) -> 
         problems.append(
             f"{where}: phase_min: {policy.phase_min} is above phase_max {policy.phase_max}"
         )
+    if present:
+        problems += [
+            f"{where}: arms.{arm.name}: its source {config.sources[arm.name]} is not there"
+            for arm in policy.arms
+            if arm.name in config.sources and arm.name not in config.live
+        ]
     if not problems and (why := problem_of(policy, config.live)):
         problems.append(f"{where}: arms: {why}")
     if problems:

@@ -8,7 +8,7 @@ from typing import assert_never
 from supervisor.core import pivot as pivots
 from supervisor.core import saving
 from supervisor.core.bandit import Retired
-from supervisor.core.ending import conclude, ended, spawn_failed
+from supervisor.core.ending import drained, ended, spawn_failed
 from supervisor.core.folding import bad_report, take_reports
 from supervisor.core.lifecycle import kill, spawn, stop, stop_asked
 from supervisor.core.messages import (
@@ -82,7 +82,7 @@ def decide(state: State, event: Event, now: float) -> Turn:
         case BadReport():
             return bad_report(state, event)
         case Recorded():
-            return saving.recorded(state, event)
+            return drained(*saving.recorded(state, event), now)
         case Spawned():
             return _spawned(state, event)
         case SpawnFailed():
@@ -90,9 +90,9 @@ def decide(state: State, event: Event, now: float) -> Turn:
         case Ended():
             return ended(state, event, now)
         case Verified():
-            return _drained(*saving.verified(state, event), now)
+            return drained(*saving.verified(state, event), now)
         case Sealed():
-            return _drained(*saving.sealed(state, event), now)
+            return drained(*saving.sealed(state, event), now)
         case Asked():
             return _asked(state, event, now)
         case Signalled():
@@ -125,14 +125,6 @@ def _spawned(state: State, event: Spawned) -> Turn:
     attempt = replace(attempt, pid=event.pid, replay_until=event.ledger_step)
     text = f"attempt {attempt.number} started as pid {event.pid} after step {attempt.resumed}"
     return replace(state, attempt=attempt), [Say(text)]
-
-
-def _drained(state: State, effects: list[Effect], now: float) -> Turn:
-    """Conclude a dead trainer's attempt when nothing of it waits for a seal any more."""
-    if state.life is Life.DRAINING and not state.pending:
-        state, more = conclude(state, now)
-        return state, effects + more
-    return state, effects
 
 
 def _asked(state: State, event: Asked, now: float) -> Turn:
@@ -183,7 +175,7 @@ def _stage_done(state: State, event: StageDone, now: float) -> Turn:
 
 def _failed(state: State, event: Failed, now: float) -> Turn:
     if event.what == "seal":
-        return _drained(*saving.seal_failed(state, event), now)
+        return drained(*saving.seal_failed(state, event), now)
     effects: list[Effect] = [Say(event.problem, alarm=True)]
     pivot = state.pivot
     if event.what == "requested" and pivot is not None and pivot.stage is PivotStage.ASKED:

@@ -88,10 +88,16 @@ def ended(state: State, event: Ended, now: float) -> Turn:
         )
         effects.append(Verify(attempt.number, visible.step, visible.name, ""))
     state = replace(state, life=Life.DRAINING, deadline=None, attempt=attempt, pending=pending)
-    if not pending:
-        state, more = conclude(state, now)
-        effects += more
-    return state, effects
+    return drained(state, effects, now)
+
+
+def drained(state: State, effects: list[Effect], now: float) -> Turn:
+    """Conclude a dead trainer's attempt once the ledger and the seals have all of it."""
+    attempt = state.attempt
+    if state.life is not Life.DRAINING or state.pending or attempt is None or not attempt.settled:
+        return state, effects
+    state, more = conclude(state, now)
+    return state, effects + more
 
 
 def classify(state: State, attempt: Attempt) -> Cause:
@@ -128,6 +134,7 @@ def conclude(state: State, now: float) -> Turn:
         "differed": attempt.differed,
         "ready": attempt.ready,
         "sealed": attempt.sealed,
+        "best": state.restarts.best,
     }
     effects += [CloseAttempt(attempt.number, facts), Journal("attempt-ended", facts)]
     effects.append(Say(f"attempt {attempt.number} ended at step {attempt.last_step}: {cause}"))

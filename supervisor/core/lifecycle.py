@@ -35,7 +35,7 @@ def spawn(state: State, now: float) -> Turn:
     )
     step = point.step if point else 0
     attempt = Attempt(
-        number, state.policy.number, point, ReportsPosition(number, 0, 0), step, now, step
+        number, state.policy.number, point, ReportsPosition(number, 0, 0), step, now, step, step
     )
     state = replace(
         state,

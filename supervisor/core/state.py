@@ -114,7 +114,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One life of the trainer, as folded from its reports so far.
+    """One life of the trainer, as folded from its reports so far, from after step ``began``.
 
     ``last_step`` is the last step reported, ``at`` its trainer clock. ``rate`` is in steps/s.
     ``replay_until`` is the last step that the ledger held when the attempt began.
@@ -127,6 +127,7 @@ class Attempt:
     last_step: int
     started: float
     replay_until: int
+    began: int
     pid: int | None = None
     ready: bool = False
     companion: bool = True
@@ -152,6 +153,11 @@ class Attempt:
     def resumed(self) -> int:
         """The step it resumed after; 0 for a start from nothing."""
         return self.resume.step if self.resume else 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether the ledger has answered for every step reported."""
+        return self.last_step == (self.recorded.step if self.recorded else self.began)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ An effect that takes time or may fail answers with an event named in its docstri
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from supervisor.core.messages.nouns import LedgerPosition, ReportsPosition, ResumePoint, Verdict
 from trainer.contract.wire import Orders, Sample, Step
@@ -28,10 +28,10 @@ class Spawn:
 
 @dataclass(frozen=True, slots=True)
 class SignalTrainer:
-    """Send TERM, USR1 or KILL to the proven trainer, through its pidfd."""
+    """Send a signal to the proven trainer, through its pidfd."""
 
     attempt: int
-    name: str
+    name: Literal["TERM", "USR1", "KILL"]
 
 
 @dataclass(frozen=True, slots=True)

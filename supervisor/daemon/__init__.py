@@ -1,0 +1,315 @@
+"""The daemon: build the parts in order, own the inbox, run the one loop, shut down in reverse.
+
+Everything that happens becomes an event in the inbox; the loop takes one, lets the core decide,
+and hands the effects to the writer thread. Nothing else in the program loops.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+from collections import deque
+
+from supervisor import clock
+from supervisor.config import Config, read_policy
+from supervisor.control.server import Server
+from supervisor.core.decide import begin, decide
+from supervisor.core.messages import (
+    Answer,
+    Asked,
+    Effect,
+    Ended,
+    Event,
+    Exit,
+    Failed,
+    GiveOrders,
+    KeepBandit,
+    Record,
+    Recorded,
+    ReportsPosition,
+    Sealed,
+    SignalTrainer,
+    Spawn,
+    Spawned,
+    Tick,
+    Verdict,
+    Verified,
+    Verify,
+)
+from supervisor.daemon.describe import describe, one_line
+from supervisor.daemon.following import AHEAD, POLL_SECONDS, Following
+from supervisor.daemon.recovery import recover
+from supervisor.errors import SettingsError
+from supervisor.perform import Performer, say
+from supervisor.process.locks import take
+from supervisor.process.sdnotify import Notifier
+from supervisor.process.signals import Signals
+from supervisor.sidecars import archive
+from supervisor.sidecars.checkpoints.verifying import Verifier
+
+LOCK_SECONDS = 2.0
+STATUS_SECONDS = 1.0
+HOUSEKEEPING_SECONDS = 1.0
+
+
+class Daemon:
+    """One supervisor's life. ``errand`` is a request to carry out without staying: save or stop."""
+
+    def __init__(self, config: Config, environ: dict[str, str], errand: str | None = None) -> None:
+        self._config = config
+        self._errand = errand
+        self._notifier = Notifier.from_environment(environ)
+        self._inbox: deque[Event | Answer | Exit] = deque()
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._selector = selectors.DefaultSelector()
+        self._following: Following | None = None
+        self._verifier = Verifier()
+        self._to_verify: deque[Verify] = deque()
+        self._verifying: Verify | None = None
+        self._held_back: dict[type, Effect] = {}
+        self._ahead = 0
+        self._exit: int | None = None
+        self._watched = -1
+        self._status_due = self._watchdog_due = self._housekeeping_due = 0.0
+
+    def run(self) -> int:
+        """Keep the run until it is finished, stopped or given up; the exit code says which.
+
+        Raises StepkeeperError where it cannot begin.
+        """
+        with contextlib.ExitStack() as closing:
+            closing.callback(os.close, self._wake)
+            closing.callback(self._selector.close)
+            lock = take(self._config.run / "run.lock", LOCK_SECONDS)
+            closing.callback(os.close, lock)
+            # Signals first: one that arrives while we recover is kept, not lost.
+            signals = closing.enter_context(Signals())
+            recovered = recover(self._config)
+            parts = recovered.parts
+            closing.callback(parts.events.close)
+            closing.callback(parts.ledger.close)
+            if recovered.hold and not self._errand:
+                say(f"held by stop --hold; run stepkeeper release {self._config.run}")
+                return 0
+            server = Server(self._config.run)
+            closing.callback(server.close)
+            self._performer = Performer(parts, self._put)
+            self._performer.start()
+            closing.callback(self._verifier.close)
+            closing.callback(self._performer.close)
+            self._server = server
+            self._register(signals, server)
+            state, effects = begin(recovered.state, recovered.found, clock.monotonic())
+            if recovered.found.attempt is not None:
+                position = recovered.found.attempt.position
+                self._following = Following(self._config.run, position, parts.child, self._put)
+                self._watch_child()
+                self._notifier.ready()
+            self._state = state
+            self._carry_out(effects)
+            if self._errand:
+                self._put(Asked(0, self._errand, {"by": "an operator, without a daemon"}))
+            self._loop(signals)
+            self._notifier.stopping()
+        return self._exit or 0
+
+    def _register(self, signals: Signals, server: Server) -> None:
+        self._selector.register(self._wake, selectors.EVENT_READ, "wake")
+        self._selector.register(signals, selectors.EVENT_READ, "signals")
+        self._selector.register(server, selectors.EVENT_READ, "control")
+
+    def _loop(self, signals: Signals) -> None:
+        while self._exit is None:
+            now = clock.monotonic()
+            for key, _ in self._selector.select(self._timeout(now)):
+                self._note(key.data, signals)
+            self._poll_reports()
+            now = clock.monotonic()
+            if self._state.deadline is not None and now >= self._state.deadline:
+                self._inbox.append(Tick())
+            while self._inbox and self._exit is None:
+                self._take(self._inbox.popleft())
+            self._keep_up(now)
+
+    def _timeout(self, now: float) -> float:
+        due = [now + HOUSEKEEPING_SECONDS]
+        if self._following is not None:
+            more = not self._following.caught_up and self._ahead < AHEAD
+            due.append(now if more else now + POLL_SECONDS)
+        if self._state.deadline is not None:
+            due.append(self._state.deadline)
+        if self._notifier.watchdog_interval:
+            due.append(self._watchdog_due)
+        return max(0.0, min(due) - now)
+
+    def _note(self, what: str, signals: Signals) -> None:
+        """Turn readiness into events; nothing is decided here."""
+        match what:
+            case "wake":
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._wake)
+            case "signals":
+                self._inbox.extend(signals.drain())
+            case "control":
+                self._inbox.extend(self._server.ready())
+            case "verifier":
+                self._verdict()
+            case _:
+                pass  # the child's end is told by whoever has read its reports to the end
+
+    def _take(self, item: Event | Answer | Exit) -> None:
+        match item:
+            case Answer():
+                self._answer(item)
+                return
+            case Exit():
+                self._exit = item.code
+                return
+            case Asked():
+                if not self._admit(item):
+                    return
+            case Recorded() | Failed(what="record"):
+                self._ahead -= 1
+            case Spawned():
+                self._follow(item)
+            case Verified():
+                self._next_verification()
+            case Ended():
+                self._forget_child()
+            case _:
+                pass
+        self._state, effects = decide(self._state, item, clock.monotonic())
+        self._carry_out(effects)
+        if self._errand == "save" and isinstance(item, Sealed) and not self._state.saves:
+            self._exit = 0
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        """Hand effects on, in order; projections of the fold wait until it has caught up."""
+        for effect in effects:
+            if isinstance(effect, Verify):
+                self._to_verify.append(effect)
+                if self._verifying is None:
+                    self._next_verification()
+            elif isinstance(effect, Spawn) and self._errand:
+                say("cannot wait for the checkpoint: the trainer has ended", alarm=True)
+                self._exit = 1
+            elif self._catching_up() and _is_projection(effect):
+                self._held_back[type(effect)] = effect
+            else:
+                self._ahead += isinstance(effect, Record)
+                self._performer.submit(effect)
+
+    def _catching_up(self) -> bool:
+        return self._following is not None and not self._following.caught_up
+
+    def _poll_reports(self) -> None:
+        following = self._following
+        if following is None:
+            return
+        if self._ahead < AHEAD:
+            following.poll()
+        if following.caught_up and self._held_back and not self._inbox:
+            held = self._held_back
+            self._held_back = {}
+            for kind in (KeepBandit, GiveOrders, SignalTrainer):
+                if kind in held:
+                    self._performer.submit(held[kind])
+
+    def _put(self, item: Event | Answer | Exit) -> None:
+        """Add to the inbox, from any thread."""
+        self._inbox.append(item)
+        os.eventfd_write(self._wake, 1)
+
+    def _admit(self, asked: Asked) -> bool:
+        """Whether a request goes to the core; status and bad policies are answered here."""
+        if asked.verb == "status":
+            self._server.answer(asked.reply, describe(self._state))
+            return False
+        if asked.verb == "pivot":
+            number = archive.policies(self._config.run)[-1] + 1
+            text = asked.fields["policy"]
+            try:
+                policy = read_policy(
+                    text.encode("utf-8"), number, "the new policy", self._config, present=True
+                )
+            except SettingsError as error:
+                self._server.answer(asked.reply, {"error": str(error)})
+                return False
+            asked.fields.update(policy=policy, text=text)
+        return True
+
+    def _answer(self, answer: Answer) -> None:
+        if answer.reply:
+            self._server.answer(answer.reply, answer.fields)
+        elif "error" in answer.fields:
+            say(str(answer.fields["error"]), alarm=True)
+            self._exit = 1
+
+    def _follow(self, spawned: Spawned) -> None:
+        """Follow the attempt that was just spawned."""
+        if self._following is not None:
+            self._following.close()
+        child = self._performer.parts.child
+        position = ReportsPosition(spawned.attempt, 0, 0)
+        self._following = Following(self._config.run, position, child, self._put)
+        self._watch_child()
+        self._notifier.ready()
+
+    def _watch_child(self) -> None:
+        descriptor = self._following.fileno() if self._following is not None else None
+        if descriptor is not None:
+            self._selector.register(descriptor, selectors.EVENT_READ, "child")
+            self._watched = descriptor
+
+    def _forget_child(self) -> None:
+        if self._watched >= 0:
+            self._selector.unregister(self._watched)
+            self._watched = -1
+
+    def _next_verification(self) -> None:
+        """Read checkpoints back one at a time, in the order they were written."""
+        self._verifying = self._to_verify.popleft() if self._to_verify else None
+        effect, attempt = self._verifying, self._state.attempt
+        if effect is None:
+            return
+        folder = self._config.run / "checkpoints"
+        companion = attempt is None or attempt.companion
+        try:
+            descriptor = self._verifier.start(
+                folder, effect.name, effect.sha256, companion=companion
+            )
+        except OSError as error:
+            problem = f"cannot read {effect.name} back: {error}"
+            verdict = Verdict(effect.step, effect.name, "", 0, "", problem)
+            self._inbox.append(Verified(effect.attempt, verdict))
+            return
+        self._selector.register(descriptor, selectors.EVENT_READ, "verifier")
+
+    def _verdict(self) -> None:
+        descriptor = self._verifier.fileno()
+        verdict = self._verifier.result()
+        if verdict is not None and self._verifying is not None:
+            self._selector.unregister(descriptor)
+            self._inbox.append(Verified(self._verifying.attempt, verdict))
+
+    def _keep_up(self, now: float) -> None:
+        """Signs of life: the watchdog is fed by the loop itself, so it proves the loop turns."""
+        interval = self._notifier.watchdog_interval
+        if interval and now >= self._watchdog_due:
+            self._notifier.watchdog()
+            self._watchdog_due = now + interval
+        if now >= self._status_due:
+            self._notifier.status(one_line(self._state))
+            self._status_due = now + STATUS_SECONDS
+        if now >= self._housekeeping_due:
+            self._inbox.extend(self._server.ready())
+            self._server.renew()
+            self._housekeeping_due = now + HOUSEKEEPING_SECONDS
+
+
+def _is_projection(effect: Effect) -> bool:
+    """Written again after catch-up; a save is signalled together with its order."""
+    if isinstance(effect, SignalTrainer):
+        return effect.name == "USR1"
+    return isinstance(effect, GiveOrders | KeepBandit)

@@ -1,0 +1,66 @@
+"""The state in words and plain values, for status and the service manager."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from supervisor.core.state import State
+
+
+def one_line(state: State) -> str:
+    """One line: life, step, loss and rate."""
+    attempt = state.attempt
+    parts = [str(state.life)]
+    if attempt is not None:
+        parts = [f"{state.life}: attempt {attempt.number}", f"step {attempt.last_step}"]
+        if attempt.loss is not None:
+            parts.append(f"loss {attempt.loss:.4f}")
+        if attempt.rate:
+            parts.append(f"{attempt.rate:.1f} steps/s")
+        if attempt.doing not in ("train", "import") or not attempt.ready:
+            parts.append(f"doing {attempt.doing}")
+    if state.seals:
+        parts.append(f"sealed {state.seals[0].point.step}")
+    if state.pivot is not None:
+        parts.append(f"pivot to policy {state.pivot.policy.number} {state.pivot.stage}")
+    return ", ".join(parts)
+
+
+def describe(state: State) -> dict[str, Any]:
+    """What the daemon knows beyond the files, as JSON values."""
+    attempt, pivot = state.attempt, state.pivot
+    return {
+        "life": str(state.life),
+        "want": str(state.want),
+        "policy": state.policy.number,
+        "failures": state.restarts.failures,
+        "attempt": None
+        if attempt is None
+        else {
+            "number": attempt.number,
+            "pid": attempt.pid,
+            "ready": attempt.ready,
+            "companion": attempt.companion,
+            "n_params": attempt.n_params,
+            "step": attempt.last_step,
+            "resumed": attempt.resumed,
+            "doing": attempt.doing,
+            "rate": attempt.rate,
+            "loss": attempt.loss,
+            "proved": attempt.proved,
+            "consistent": attempt.consistent,
+            "differed": attempt.differed,
+        },
+        "sealed": state.seals[0].point.step if state.seals else None,
+        "pending": [pending.step for pending in state.pending],
+        "pivot": None
+        if pivot is None
+        else {
+            "policy": pivot.policy.number,
+            "stage": str(pivot.stage),
+            "asked_step": pivot.asked_step,
+            "when": pivot.when,
+            "pin": pivot.pin.step if pivot.pin else None,
+        },
+        "line": one_line(state),
+    }

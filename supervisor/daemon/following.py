@@ -1,0 +1,76 @@
+"""Follow the running attempt: its reports by polling, its process by pidfd, its checkpoints."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+from supervisor.core.messages import (
+    Ended,
+    Event,
+    ReportsPosition,
+    VisibleCheckpoint,
+)
+from supervisor.perform.spawning import reports_path
+from supervisor.process.child import Child, cgroup_oom_kills
+from supervisor.process.reports import Follower
+from supervisor.sidecars.checkpoints import scan
+
+POLL_SECONDS = 0.05
+AHEAD = 2  # runs of reports given to the core and not yet in the ledger
+
+
+class Following:
+    """One attempt being followed; ``put`` receives its events in order.
+
+    The end of the process is told only when its reports are read to the end.
+    """
+
+    def __init__(
+        self,
+        run: Path,
+        position: ReportsPosition,
+        child: Child | None,
+        put: Callable[[Event], None],
+    ) -> None:
+        self.attempt = position.attempt
+        self.child = child
+        self.caught_up = False
+        self._run = run
+        self._put = put
+        self._follower = Follower(reports_path(run, position.attempt), position)
+        self._oom_kills = cgroup_oom_kills()
+        self._told = False
+
+    def poll(self) -> bool:
+        """Read once; whether there may be more to read at once."""
+        if self._told:
+            return False
+        gone = self.child is None or self.child.gone()
+        for event in self._follower.poll():
+            self._put(event)
+        self.caught_up = self._follower.exhausted
+        if gone and self.caught_up:
+            self._tell_end()
+        return not self.caught_up
+
+    def fileno(self) -> int | None:
+        """The pidfd, where there is a process."""
+        return self.child.pidfd if self.child is not None and self.child.pidfd >= 0 else None
+
+    def close(self) -> None:
+        """Let go of the reports' file."""
+        self._follower.close()
+
+    def _tell_end(self) -> None:
+        self._told = True
+        status = self.child.status() if self.child is not None else None
+        kills = cgroup_oom_kills()
+        oom = kills is not None and self._oom_kills is not None and kills > self._oom_kills
+        visible = tuple(
+            VisibleCheckpoint(found.step, found.name)
+            for found in scan(self._run / "checkpoints").unsealed
+        )
+        draw = random.random()  # noqa: S311  jitter, not a secret
+        self._put(Ended(self.attempt, status, oom, visible, draw))

@@ -1,0 +1,294 @@
+"""Find out where a run stands: the newest seal of the lineage, and what lived on after it.
+
+One rule: start from the newest seal, which holds ledger position, reports position and the bandit
+state of its step, then fold the reports from there. Nothing else is believed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from supervisor import clock
+from supervisor.config import Config, read_policy, read_text
+from supervisor.core import bandit as bandits
+from supervisor.core.decide import Found
+from supervisor.core.messages import LedgerPosition, ReportsPosition, ResumePoint
+from supervisor.core.policy import Policy
+from supervisor.core.state import (
+    KEPT_SEALS,
+    NO_ORDERS,
+    Attempt,
+    Pivot,
+    PivotStage,
+    Restarts,
+    SealPoint,
+    State,
+    Want,
+)
+from supervisor.errors import LedgerError, RefusedError
+from supervisor.perform import Parts, read_intent, say
+from supervisor.process.child import adopt, find_by_token
+from supervisor.process.identity import Identity, boot_id
+from supervisor.sidecars import archive, attempts, bandit_state
+from supervisor.sidecars.attempts import AttemptModel
+from supervisor.sidecars.checkpoints import SealRecord, scan
+from supervisor.sidecars.events import EventLine, Events, read
+from supervisor.sidecars.ledger import Ledger
+from supervisor.sidecars.samples import Samples
+from trainer.contract.wire import Orders, WireError, read_orders
+
+_STAGES = {
+    "requested": PivotStage.REQUESTED,
+    "stopped": PivotStage.STOPPED,
+    "installed": PivotStage.INSTALLED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """All that the daemon needs to begin."""
+
+    state: State
+    found: Found
+    parts: Parts
+    hold: bool
+
+
+def recover(config: Config) -> Recovered:
+    """Read the run under its lock. Raises RefusedError where going on would harm it."""
+    run = config.run
+    journal = archive.read_pivot(run)
+    (run / "checkpoints").mkdir(mode=0o750, exist_ok=True)
+    found_here = scan(run / "checkpoints")
+    for refused in found_here.refused:
+        say(f"{refused.name} is not used: {refused.reason}", alarm=True)
+    seals = found_here.newest(KEPT_SEALS)
+    newest = seals[0] if seals else None
+    last = attempts.last(run)
+    events = Events.open(run / "events.jsonl")
+    try:
+        run_id = _run_id(events, run, fresh=last is None)
+        after = LedgerPosition(**newest.ledger._asdict()) if newest else None
+        ledger = Ledger.open(config.ledger, run_id, after, fresh=last is None)
+    except BaseException:
+        events.close()
+        raise
+    parts = Parts(
+        config=config,
+        run_id=run_id,
+        ledger=ledger,
+        events=events,
+        samples=Samples(config.samples, run / "archive"),
+        newest_seal=newest.digest if newest else "",
+    )
+    if ledger.torn is not None:
+        say(f"the ledger ended in a torn piece: {ledger.torn}", alarm=True)
+    policy = _policy_in_force(config, parts, journal, fresh=last is None)
+    state = _state(config, policy, seals, last)
+    found = _found(parts, newest, last, journal)
+    state = replace(state, orders=_orders(run))
+    if found.attempt is not None:
+        state = _restored(state, found.attempt, newest)
+    state, retired = _reconciled(state, config)
+    intent = read_intent(parts)
+    unfinished = (
+        intent.get("want") == "stop"
+        and not intent.get("done")
+        and intent.get("boot_id") == boot_id()
+    )
+    found = replace(found, stop_unfinished=unfinished, retired=retired)
+    return Recovered(state, found, parts, hold=bool(intent.get("hold")))
+
+
+def _run_id(events: Events, run: Path, *, fresh: bool) -> str:
+    for line in read(run / "events.jsonl"):
+        if isinstance(line, EventLine) and line.event == "run-created":
+            return str(line.facts["run"])
+    if not fresh:
+        raise LedgerError(f"cannot use {run / 'events.jsonl'}: it does not name its run any more")
+    run_id = secrets.token_hex(8)
+    events.append("run-created", {"run": run_id}, clock.wall())
+    events.sync()
+    return run_id
+
+
+def _policy_in_force(
+    config: Config, parts: Parts, journal: archive.PivotModel | None, *, fresh: bool
+) -> Policy:
+    """The newest of policies/; a run without one takes policy.toml as its first."""
+    run = config.run
+    numbers = archive.policies(run)
+    edited = run / "policy.toml"
+    if not numbers:
+        text = read_text(edited)
+        policy = read_policy(text, 1, edited, config)
+        archive.install_policy(run, 1, text)
+        return policy
+    number = numbers[-1]
+    if journal is not None and journal.stage != "installed" and number >= journal.policy:
+        number = journal.policy - 1  # installed, but the stage is not durable: it is done again
+    path = archive.policy_path(run, number)
+    text = path.read_bytes()
+    if not fresh and journal is None and not config.bandit.exists():
+        number = _reset_by_hand(parts, number, text)
+    elif edited.exists() and edited.read_bytes() != text and journal is None:
+        say(
+            f"cannot use policy.toml: it differs from policy {number} in force; "
+            f"run stepkeeper pivot {run} --policy {edited}",
+            alarm=True,
+        )
+    return read_policy(text, number, path, config)
+
+
+def _reset_by_hand(parts: Parts, number: int, text: bytes) -> int:
+    """A bandit state that was moved away while nothing ran is a reset of the same policy."""
+    if not scan(parts.checkpoints).newest():
+        return number
+    archive.install_policy(parts.run, number + 1, text)
+    parts.events.append("pivot-by-hand", {"policy": number + 1}, clock.wall())
+    say(f"{parts.config.bandit.name} was moved away: reset as policy {number + 1}", alarm=True)
+    return number + 1
+
+
+def _state(
+    config: Config, policy: Policy, seals: tuple[SealRecord, ...], last: AttemptModel | None
+) -> State:
+    points = tuple(_seal_point(seal) for seal in seals)
+    streak = attempts.streak(config.run, policy.number)
+    since = None
+    if streak.since is not None:
+        since = clock.monotonic() - _seconds_between(streak.since, clock.wall())
+    best = max([streak.best, *(p.point.step for p in points if p.policy == policy.number)])
+    seed = config.seed
+    bandit = bandits.fresh(policy, config.live, seed + policy.number)
+    if points and points[0].policy == policy.number and points[0].bandit is not None:
+        bandit = points[0].bandit
+    return State(
+        settings=config.settings,
+        policy=policy,
+        live=config.live,
+        seed=seed,
+        bandit=bandit,
+        want=Want.RUN,
+        last_attempt=last.attempt if last else 0,
+        seals=points,
+        orders=NO_ORDERS,
+        restarts=Restarts(streak.failures, streak.against, since, best),
+    )
+
+
+def _seal_point(seal: SealRecord) -> SealPoint:
+    bandit = bandit_state.from_record(seal.bandit, f"the seal of step {seal.step}")
+    return SealPoint(ResumePoint(seal.step, seal.bin.sha256, seal.digest), seal.policy, bandit)
+
+
+def _seconds_between(earlier: str, later: str) -> float:
+    """Wall seconds, at least 0: a clock that was set back must not make a run give up."""
+    a, b = (datetime.fromisoformat(t) for t in (earlier, later))
+    return max(0.0, (b - a).total_seconds())
+
+
+def _found(
+    parts: Parts,
+    newest: SealRecord | None,
+    last: AttemptModel | None,
+    journal: archive.PivotModel | None,
+) -> Found:
+    attempt = None
+    if last is not None:
+        identity = Identity(**last.identity.model_dump()) if last.identity else None
+        parts.trainers = (identity,) if identity else ()
+        if last.ended is None:
+            attempt = _unfinished(parts, newest, last, identity)
+    pivot = _pivot(parts.config, journal) if journal else None
+    return Found(attempt, pivot, stop_unfinished=False)
+
+
+def _unfinished(
+    parts: Parts,
+    newest: SealRecord | None,
+    last: AttemptModel,
+    identity: Identity | None,
+) -> Attempt:
+    """An attempt whose end is not recorded: its trainer lives, or its reports are to be read."""
+    if identity is None:
+        identity = find_by_token(last.token)
+    if identity is not None:
+        parts.child = adopt(identity)
+        parts.trainers = (identity,)
+    if parts.child is not None and last.identity is None and identity is not None:
+        model = attempts.IdentityModel(**identity._asdict())
+        attempts.write(parts.run, last.model_copy(update={"identity": model}))
+    resume = ResumePoint(**last.resume.model_dump()) if last.resume else None
+    own = newest if newest is not None and newest.attempt == last.attempt else None
+    step = own.step if own else (resume.step if resume else 0)
+    if newest is not None and own is None and (resume is None or resume.step != newest.step):
+        raise RefusedError(
+            f"cannot adopt attempt {last.attempt}: it resumed from step {step}, but the newest "
+            f"seal is of step {newest.step}"
+        )
+    parts.ledger.begin(last.attempt, step, resume.sha256 if resume else "")
+    position = ReportsPosition(last.attempt, 0, 0)
+    if own is not None:
+        position = ReportsPosition(**own.reports._asdict())
+    return Attempt(
+        number=last.attempt,
+        policy=last.policy,
+        resume=resume,
+        position=position,
+        last_step=step,
+        started=clock.monotonic(),
+        replay_until=last.ledger_step,
+        began=step,
+        pid=identity.pid if identity else None,
+        ready=own is not None,
+        proved=own.replay.proved if own else 0,
+        consistent=own.replay.consistent if own else 0,
+        sealed=own is not None,
+        replay_told=own is not None and own.step >= last.ledger_step,
+    )
+
+
+def _pivot(config: Config, journal: archive.PivotModel) -> Pivot:
+    policy = read_policy(journal.text.encode("utf-8"), journal.policy, "pivot.json", config)
+    pin = ResumePoint(**journal.pin.model_dump()) if journal.pin else None
+    save = _orders(config.run).save
+    return Pivot(
+        stage=_STAGES[journal.stage],
+        policy=policy,
+        asked_step=journal.asked_step,
+        when=journal.when,
+        by=journal.by,
+        serial=save.serial if save and save.then == "exit" else 0,
+        honoured=journal.honoured,
+        pin=pin,
+    )
+
+
+def _orders(run: Path) -> Orders:
+    """The orders as an earlier supervisor left them: serials go on from there."""
+    try:
+        return read_orders((run / "orders.json").read_bytes())
+    except (OSError, WireError):
+        return NO_ORDERS
+
+
+def _restored(state: State, attempt: Attempt, newest: SealRecord | None) -> State:
+    """The bandit state at the step where the fold begins; of another policy it is empty."""
+    if newest is None or newest.policy != attempt.policy:
+        fresh = bandits.fresh(state.policy, state.live, state.seed + state.policy.number)
+        return replace(state, bandit=fresh)
+    return state
+
+
+def _reconciled(state: State, config: Config) -> tuple[State, tuple[bandits.Retired, ...]]:
+    """Arms by name against policy and sources; what the state file alone knows is a zombie."""
+    step = state.seals[0].point.step if state.seals else 0
+    bandit, retired = bandits.reconcile(state.bandit, state.policy, config.live, step)
+    points = state.seals
+    if retired and points:
+        points = (replace(points[0], bandit=bandit), *points[1:])
+    return replace(state, bandit=bandit, seals=points), retired

@@ -1,0 +1,236 @@
+"""Carry out effects, in order, on one writer thread; what they answer goes to the inbox."""
+
+from __future__ import annotations
+
+import errno
+import json
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from supervisor import clock
+from supervisor.core.bandit import BanditState
+from supervisor.core.messages import (
+    AdvancePivot,
+    Answer,
+    CloseAttempt,
+    Effect,
+    Event,
+    Exit,
+    Failed,
+    GiveOrders,
+    Journal,
+    KeepBandit,
+    KeepIntent,
+    KeepSample,
+    Pin,
+    Record,
+    Recorded,
+    Say,
+    Seal,
+    Sealed,
+    SignalTrainer,
+    Spawn,
+    StageDone,
+    Verify,
+)
+from supervisor.errors import StepkeeperError
+from supervisor.perform import pivoting, spawning
+from supervisor.perform.parts import Parts
+from supervisor.process.identity import boot_id
+from supervisor.sidecars import bandit_state
+from supervisor.sidecars.checkpoints import marks
+from supervisor.sidecars.checkpoints.seals import (
+    Bin,
+    EventsAt,
+    LedgerAt,
+    Replay,
+    ReportsAt,
+    SealRecord,
+    write_seal,
+)
+from trainer.contract.durable import write_file
+from trainer.contract.wire import format_orders
+
+__all__ = ["Parts", "Performer", "read_intent"]
+
+# A repeated fold tells these again; the journal keeps each once.
+_FOLDED = frozenset({"replay", "replay-differed", "evaluation", "checkpoint-refused", "sealed"})
+_RETRY_SECONDS = 1.0
+
+
+class Performer:
+    """Owns the parts while its thread runs; ``put`` receives events, Answer and Exit."""
+
+    def __init__(self, parts: Parts, put: Callable[[Event | Answer | Exit], None]) -> None:
+        self.parts = parts
+        self._put = put
+        self._queue: SimpleQueue[Effect | None] = SimpleQueue()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
+
+    def start(self) -> None:
+        """Begin to work off effects."""
+        self._thread.start()
+
+    def submit(self, effect: Effect) -> None:
+        """Have an effect carried out after all submitted before it."""
+        self._queue.put(effect)
+
+    def close(self) -> None:
+        """Finish what was submitted and end the thread."""
+        self._closing.set()
+        self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (effect := self._queue.get()) is not None:
+            try:
+                answer = self._perform(effect)
+            except (OSError, StepkeeperError) as error:
+                answer = Failed(_name(effect), f"cannot {_name(effect)}: {error}")
+            except Exception:  # noqa: BLE001  a fault of ours: better ended and adopted anew than deaf
+                traceback.print_exc()
+                answer = Exit(1)
+            if answer is not None:
+                self._put(answer)
+
+    def _perform(self, effect: Effect) -> Event | Answer | Exit | None:  # noqa: C901, PLR0912  one short case per effect
+        parts = self.parts
+        match effect:
+            case Record():
+                return self._record(effect)
+            case Seal():
+                return self._seal(effect)
+            case Spawn():
+                return spawning.start(parts, effect)
+            case AdvancePivot():
+                pivoting.advance(parts, effect.stage, effect.facts)
+                return StageDone(effect.stage, effect.facts)
+            case Answer() | Exit():
+                return effect
+            case SignalTrainer():
+                spawning.signal_trainer(parts, effect)
+            case GiveOrders():
+                write_file(parts.run / "orders.json", format_orders(effect.orders))
+            case KeepBandit():
+                if isinstance(effect.bandit, BanditState):
+                    bandit_state.write(parts.config.bandit, effect.bandit)
+            case KeepSample():
+                parts.samples.add(effect.attempt, effect.policy, effect.sample)
+            case KeepIntent():
+                self._keep_intent(effect)
+            case Journal():
+                once = effect.event in _FOLDED
+                parts.events.append(effect.event, effect.facts, clock.wall(), once=once)
+            case CloseAttempt():
+                spawning.close_attempt(parts, effect)
+            case Pin():
+                marks.pin(parts.checkpoints, effect.step, effect.note)
+            case Say():
+                say(effect.text, alarm=effect.alarm)
+            case Verify():
+                raise StepkeeperError("cannot verify on the writer thread")
+        return None
+
+    def _record(self, effect: Record) -> Event:
+        """The ledger is never the victim of a full disk: its lines are tried until they are in."""
+        told = False
+        while True:
+            try:
+                outcome = self.parts.ledger.record(
+                    effect.attempt, effect.policy, effect.steps, clock.wall()
+                )
+            except OSError as error:
+                full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+                if not told:
+                    say(f"cannot append to the ledger: {error}", alarm=True)
+                    told = True
+                if not full or self._closing.wait(_RETRY_SECONDS):
+                    return Failed("record", f"cannot append to the ledger: {error}")
+            else:
+                return Recorded(
+                    effect.attempt,
+                    outcome.position,
+                    outcome.proved,
+                    outcome.consistent,
+                    outcome.differed,
+                    outcome.difference,
+                )
+
+    def _seal(self, effect: Seal) -> Event:
+        parts, verdict = self.parts, effect.verdict
+        parts.ledger.sync()
+        parts.events.sync()
+        seal = write_seal(parts.checkpoints, self._seal_record(effect))
+        parts.newest_seal = seal
+        parts.ledger.mark(f"seal:{seal[:32]}")
+        head = f"{effect.ledger.entries}:{effect.ledger.chain}:{seal[:32]}"
+        facts = {
+            "attempt": effect.attempt,
+            "step": verdict.step,
+            "sha256": verdict.sha256,
+            "seal": seal,
+            "reason": effect.reason,
+            "head": head,
+        }
+        parts.events.append("sealed", facts, clock.wall(), once=True)
+        return Sealed(effect.attempt, verdict.step, verdict.sha256, seal, head, verdict.name)
+
+    def _seal_record(self, effect: Seal) -> SealRecord:
+        verdict = effect.verdict
+        return SealRecord(
+            step=verdict.step,
+            attempt=effect.attempt,
+            bin=Bin(verdict.name, verdict.sha256, verdict.bytes),
+            companion=verdict.companion,
+            previous=self.parts.newest_seal,
+            ledger=LedgerAt(*effect.ledger),
+            reports=ReportsAt(*effect.reports),
+            events=EventsAt(*self.parts.events.head),
+            policy=effect.policy,
+            bandit=bandit_state.to_record(effect.bandit),
+            sample=effect.sample,
+            reason=effect.reason,
+            save=effect.save,
+            replay=Replay(*effect.replay),
+            time=clock.wall(),
+        )
+
+    def _keep_intent(self, effect: KeepIntent) -> None:
+        before = read_intent(self.parts)
+        record = {
+            "want": effect.want,
+            "by": effect.by or before.get("by", ""),
+            "boot_id": boot_id(),
+            "done": effect.done,
+            "hold": before.get("hold", False) if effect.hold is None else effect.hold,
+            "time": clock.wall(),
+        }
+        write_file(self.parts.run / "intent.json", json.dumps(record).encode("ascii") + b"\n")
+
+
+def read_intent(parts: Parts) -> dict[str, object]:
+    """What the operator wants, as last made durable; empty where nothing was."""
+    try:
+        record = json.loads((parts.run / "intent.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def say(text: str, *, alarm: bool = False) -> None:
+    """One line to the supervisor's output; a reader that is gone is no reason to stop."""
+    try:
+        sys.stdout.write(f"{'ALARM: ' if alarm else ''}{text}\n")
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        return
+
+
+def _name(effect: Effect) -> str:
+    if isinstance(effect, AdvancePivot):
+        return effect.stage
+    return type(effect).__name__.lower()

@@ -1,0 +1,41 @@
+"""What effects act on: the open files, the paths and the trainer of one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor.config import Config
+from supervisor.process.child import Child
+from supervisor.process.identity import Identity
+from supervisor.sidecars.events import Events
+from supervisor.sidecars.ledger import Ledger
+from supervisor.sidecars.samples import Samples
+
+
+@dataclass(slots=True)
+class Parts:
+    """Opened in order by the daemon; used by the writer thread alone while it runs.
+
+    ``newest_seal`` is the digest of the seal that the next one follows; ``trainers`` are the
+    identities whose leftovers are ended before an attempt.
+    """
+
+    config: Config
+    run_id: str
+    ledger: Ledger
+    events: Events
+    samples: Samples
+    newest_seal: str
+    child: Child | None = None
+    trainers: tuple[Identity, ...] = ()
+
+    @property
+    def run(self) -> Path:
+        """The run directory."""
+        return self.config.run
+
+    @property
+    def checkpoints(self) -> Path:
+        """The checkpoints' folder."""
+        return self.config.run / "checkpoints"

@@ -1,0 +1,114 @@
+"""Start an attempt: clear what is left, make its resume point durable, spawn, prove who it is."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from supervisor import clock
+from supervisor.core.messages import CloseAttempt, Event, SignalTrainer, Spawn, Spawned, SpawnFailed
+from supervisor.errors import StepkeeperError
+from supervisor.perform.parts import Parts
+from supervisor.process.child import spawn
+from supervisor.process.leftovers import end_leftovers
+from supervisor.process.locks import take
+from supervisor.sidecars import attempts
+from supervisor.sidecars.attempts import AttemptModel, EndModel, IdentityModel, ResumeModel
+from supervisor.sidecars.checkpoints import supersede
+from trainer.contract.checkpoint_format import name_of
+from trainer.contract.durable import write_file
+from trainer.contract.wire import format_orders
+
+LOCK_SECONDS = 2.0
+
+
+def start(parts: Parts, effect: Spawn) -> Event:
+    """Carry out Spawn. Every failure becomes SpawnFailed: the core decides what follows."""
+    try:
+        return _start(parts, effect)
+    except (OSError, StepkeeperError, TimeoutError) as error:
+        command = " ".join(parts.config.command)
+        return SpawnFailed(effect.attempt, f"cannot start the trainer ({command}): {error}")
+
+
+def _start(parts: Parts, effect: Spawn) -> Event:
+    run, resume = parts.run, effect.resume
+    end_leftovers(run, parts.trainers)
+    lock = take(run / "trainer.lock", LOCK_SECONDS)
+    try:
+        parts.checkpoints.mkdir(exist_ok=True, mode=0o750)
+        supersede(parts.checkpoints, effect.attempt, resume.step if resume else -1)
+        parts.newest_seal = resume.seal if resume else ""
+        record = AttemptModel(
+            attempt=effect.attempt,
+            policy=effect.policy,
+            token=secrets.token_hex(16),
+            command=parts.config.command,
+            settings=parts.config.digest,
+            resume=ResumeModel(**resume._asdict()) if resume else None,
+            ledger_step=parts.ledger.position.step,
+            started=clock.wall(),
+        )
+        attempts.write(run, record)
+        write_file(run / "orders.json", format_orders(effect.orders))
+        parts.ledger.begin(
+            effect.attempt, resume.step if resume else 0, resume.sha256 if resume else ""
+        )
+        executable = shutil.which(parts.config.command[0], path=parts.config.env.get("PATH"))
+        if executable is None:
+            raise FileNotFoundError(f"{parts.config.command[0]} is not a program")
+        parts.child = spawn(
+            (executable, *parts.config.command[1:]),
+            run,
+            _environment(parts, effect, record.token),
+            attempts.folder(run, effect.attempt) / "output.log",
+            lock,
+            record.token,
+        )
+    finally:
+        os.close(lock)
+    parts.trainers = (*parts.trainers[-1:], parts.child.identity)
+    identity = IdentityModel(**parts.child.identity._asdict())
+    attempts.write(run, record.model_copy(update={"identity": identity}))
+    return Spawned(effect.attempt, parts.child.pid, record.ledger_step)
+
+
+def _environment(parts: Parts, effect: Spawn, token: str) -> dict[str, str]:
+    folder = attempts.folder(parts.run, effect.attempt)
+    resume = parts.checkpoints / name_of(effect.resume.step) if effect.resume else ""
+    return {
+        **parts.config.env,
+        "STEPKEEPER_RUN": str(parts.run),
+        "STEPKEEPER_ATTEMPT": str(effect.attempt),
+        "STEPKEEPER_REPORTS": str(folder / "reports.jsonl"),
+        "STEPKEEPER_ORDERS": str(parts.run / "orders.json"),
+        "STEPKEEPER_RESUME": str(resume),
+        "STEPKEEPER_TOKEN": token,
+    }
+
+
+def signal_trainer(parts: Parts, effect: SignalTrainer) -> None:
+    """Send a signal to the proven trainer; one that is gone already needs none."""
+    if parts.child is not None:
+        parts.child.send(effect.name)
+
+
+def close_attempt(parts: Parts, effect: CloseAttempt) -> None:
+    """Write the end into the attempt's record and let go of the process."""
+    facts = effect.facts
+    record = attempts.read(parts.run, effect.attempt)
+    end = EndModel(
+        time=clock.wall(),
+        **{key: facts[key] for key in EndModel.model_fields if key != "time"},
+    )
+    attempts.write(parts.run, record.model_copy(update={"ended": end}))
+    if parts.child is not None:
+        parts.child.close()
+        parts.child = None
+
+
+def reports_path(run: Path, attempt: int) -> Path:
+    """Where the attempt's reports are."""
+    return attempts.folder(run, attempt) / "reports.jsonl"
