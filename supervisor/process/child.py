@@ -139,7 +139,7 @@ def find_by_token(token: str) -> Identity | None:
                 continue
         except OSError:
             continue
-        if proof.token_of(proof.environment(pid) or b"") == token:
+        if proof.token_of(proof.settled_environment(pid)) == token:
             facts = proof.stat(pid)
             if facts is not None and not facts.dead:
                 return proof.identify(pid, token)
@@ -177,7 +177,7 @@ def _is_proven(identity: Identity) -> bool:
         return False
     if facts.dead:  # a zombie has no environment any more; only our own is worth taking on
         return facts.parent == os.getpid()
-    return proof.token_of(proof.environment(identity.pid) or b"") == identity.token
+    return proof.token_of(proof.settled_environment(identity.pid)) == identity.token
 
 
 def _alive_or_ours(pid: int, pidfd: int) -> bool:

@@ -6,9 +6,13 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from supervisor import clock
+
 TOKEN = b"STEPKEEPER_TOKEN="
 RUN = b"STEPKEEPER_RUN="
 _PROC = Path("/proc")
+EXEC_SECONDS = 0.001
+_TRIES = 20
 _AT_ONCE = 1 << 16
 _START = 19  # of the fields after the name
 
@@ -65,6 +69,17 @@ def stat(pid: int) -> Stat | None:
 def environment(pid: int) -> bytes | None:
     """The environment a process was started with, entries ending in NUL; None if unreadable."""
     return _read(pid, "environ")
+
+
+def settled_environment(pid: int) -> bytes:
+    """The same, waited for: in the middle of an exec a process has none for a moment."""
+    for _ in range(_TRIES):
+        environ = environment(pid)
+        facts = stat(pid) if environ == b"" else None
+        if facts is None or facts.dead:
+            return environ or b""
+        clock.pause(EXEC_SECONDS)
+    return b""
 
 
 def token_of(environ: bytes) -> str:

@@ -48,26 +48,48 @@ def end_leftovers(
 
 def _candidates(run: Path, trainers: Collection[Identity]) -> Iterator[tuple[int, int]]:
     """Pid and start time of everything left of this run's trainers."""
-    tokens = {t.token for t in trainers if t.token}
-    sessions = {t.pid: t for t in trainers}
     ours = _lineage()
-    name = str(run)
+    unsettled = []
     for pid in proof.pids():
-        try:
-            session = os.getsid(pid)
-        except OSError:
-            continue
         # Kernel threads have no session; a trainer begins one, so its offspring always has one.
-        if session == 0 or pid in ours:
+        if pid in ours or _session(pid) == 0:
             continue
-        environ = proof.environment(pid) or b""
-        token = proof.token_of(environ)
-        if (token and (token in tokens or proof.value(environ, proof.RUN) == name)) or (
-            session in sessions and _belongs(pid, sessions[session], run)
-        ):
-            facts = proof.stat(pid)
-            if facts is not None and not facts.dead:
-                yield pid, facts.start_ticks
+        environ = proof.environment(pid)
+        if environ == b"":
+            unsettled.append(pid)
+        elif _is_left(pid, environ or b"", run, trainers):
+            yield from _living(pid)
+    if unsettled:  # a zombie, one that wiped its environment, or one in the middle of an exec
+        clock.pause(proof.EXEC_SECONDS)
+    for pid in unsettled:
+        if _is_left(pid, proof.environment(pid) or b"", run, trainers):
+            yield from _living(pid)
+
+
+def _is_left(pid: int, environ: bytes, run: Path, trainers: Collection[Identity]) -> bool:
+    token = proof.token_of(environ)
+    if token and proof.value(environ, proof.RUN) == str(run):
+        return True
+    session = _session(pid)
+    return any(
+        (token and token == trainer.token)
+        or (session == trainer.pid and _belongs(pid, trainer, run))
+        for trainer in trainers
+    )
+
+
+def _session(pid: int) -> int:
+    """The session of a process; 0 where there is none, or no such process."""
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+def _living(pid: int) -> Iterator[tuple[int, int]]:
+    facts = proof.stat(pid)
+    if facts is not None and not facts.dead:
+        yield pid, facts.start_ticks
 
 
 def _lineage() -> set[int]:

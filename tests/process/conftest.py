@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.control import Server
 from supervisor.process.child import Child, spawn
 from supervisor.process.leftovers import end_leftovers
 from supervisor.process.locks import take
+from tests.process.serving import Loop
 from tests.support.runs import ROOT
 from tests.support.waiting import wait_until
 
@@ -101,6 +103,21 @@ def lives(tmp_path: Path) -> Iterator[Lives]:
     lives = Lives(run)
     yield lives
     lives.end()
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[Loop]:
+    loop = Loop(Server(tmp_path))
+    yield loop
+    loop.end()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A server whose turns the test makes itself."""
+    server = Server(tmp_path)
+    yield server
+    server.close()
 
 
 def alive(pid: int) -> bool:

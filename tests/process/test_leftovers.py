@@ -112,6 +112,14 @@ def test_one_that_ends_on_sigterm_is_not_waited_for_longer(lives: Lives) -> None
     assert trainer.status() == -signal.SIGTERM
 
 
+def test_one_in_the_middle_of_its_exec_is_found(lives: Lives) -> None:
+    """For a moment it has no environment that could tell whose it is."""
+    for _ in range(30):
+        trainer = lives.trainer()
+        assert end_leftovers(lives.run) == [trainer.pid]
+        assert trainer.status() == -signal.SIGTERM
+
+
 def test_one_that_starts_another_when_it_is_ended_leaves_nothing(lives: Lives) -> None:
     code = (
         "import os, signal, subprocess, sys, time\n"
