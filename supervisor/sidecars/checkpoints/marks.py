@@ -33,18 +33,21 @@ def rejections(folder: Path) -> dict[str, str]:
 
 def pin(folder: Path, step: int, note: str) -> None:
     """Keep this step's checkpoint for ever; a second pin replaces the note. Raises OSError."""
-    _write(folder, PINS, {**_read(folder / PINS, PINS), str(step): note})
+    _write_pins(folder, {**pins(folder), step: note})
 
 
 def unpin(folder: Path, step: int) -> None:
     """Leave this step's checkpoint to the retention again. Raises OSError."""
-    kept = {key: note for key, note in _read(folder / PINS, PINS).items() if key != str(step)}
-    _write(folder, PINS, kept)
+    _write_pins(folder, {key: note for key, note in pins(folder).items() if key != step})
 
 
 def reject(folder: Path, digest: str, reason: str) -> None:
     """Never resume again from the checkpoint whose seal has this digest. Raises OSError."""
     _write(folder, REJECTIONS, {**rejections(folder), digest: reason})
+
+
+def _write_pins(folder: Path, marks: dict[int, str]) -> None:
+    _write(folder, PINS, {str(step): note for step, note in marks.items()})
 
 
 def _read(path: Path, name: str) -> dict[str, str]:
