@@ -57,8 +57,7 @@ def _examined(
 ) -> Iterator[Range]:
     """Every range of the file in order, examined by up to ``processes`` processes."""
     ranges = _ranges(descriptor, size)
-    processes = min(processes, len(ranges))
-    per = -(-len(ranges) // max(processes, 1))
+    per = max(1, -(-len(ranges) // max(processes, 1)))
     shares = [ranges[at : at + per] for at in range(per, len(ranges), per)]
     children = [_child(path, share, wanted) for share in shares]
     try:

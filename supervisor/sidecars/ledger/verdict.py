@@ -95,7 +95,10 @@ class Total:
         """The audit of a file of ``size`` bytes."""
         walk = self._walk
         if walk.suspect:
-            self._fail(walk.torn_line, "does not match its chain")
+            reason = "does not match its chain"
+            if walk.suspect != walk.torn_line:
+                reason = f"is torn or changed, and line {walk.suspect} {reason}"
+            self._fail(walk.torn_line, reason)
         if not self.fault:
             self._check_held(positions, head)
         return Audit(
