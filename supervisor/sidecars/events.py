@@ -81,12 +81,12 @@ class Events:
     ) -> bool:
         """Add a line; False where it is ``once`` only and stands among the last RECENT ones.
 
-        Raises OSError (what is owed goes first the next time) and ValueError for facts that are
-        not strict JSON.
+        Raises ValueError for facts that are not strict JSON, and OSError. After one from the
+        write itself the event is taken and its rest owed, which goes first the next time.
         """
         what = _what(event, facts)
+        self._file.append(b"")
         if once and what in self._recent:
-            self._file.append(b"")
             return False
         closing = b"\n" if self._region and not self._region.endswith(b"\n") else b""
         body = b'{%b,"time":%b' % (what, json.dumps(wall).encode("ascii"))
@@ -145,10 +145,14 @@ def read(path: Path) -> Iterator[EventLine | str]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What verifying found; ``fault`` names the line and the reason, or is empty."""
+    """What verifying found; ``fault`` names the line and the reason, or is empty.
+
+    ``buried`` lines in torn regions look whole.
+    """
 
     head: Head
     torn_regions: int
+    buried: int
     torn_tail: int
     fault_line: int
     fault: str
@@ -173,4 +177,4 @@ def verify(path: Path, heads: Sequence[Head] = ()) -> Verdict:
             fault = f"entry {head.entries} does not end at byte {head.bytes} with {head.chain}"
             break
     end = Head(walk.entries, walk.end, walk.chain)
-    return Verdict(end, walk.regions, len(data) - walk.end, fault_line, fault)
+    return Verdict(end, walk.regions, walk.buried, len(data) - walk.end, fault_line, fault)
