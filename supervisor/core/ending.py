@@ -19,6 +19,7 @@ from supervisor.core.messages import (
     Ended,
     Exit,
     Journal,
+    KeepBandit,
     KeepIntent,
     Say,
     SpawnFailed,
@@ -136,7 +137,8 @@ def conclude(state: State, now: float) -> Turn:
         "sealed": attempt.sealed,
         "best": state.restarts.best,
     }
-    effects += [CloseAttempt(attempt.number, facts), Journal("attempt-ended", facts)]
+    effects += [KeepBandit(state.bandit), CloseAttempt(attempt.number, facts)]
+    effects.append(Journal("attempt-ended", facts))
     effects.append(Say(f"attempt {attempt.number} ended at step {attempt.last_step}: {cause}"))
     state = replace(state, attempt=None, life=Life.IDLE, deadline=None)
     if cause is Cause.FINISHED:

@@ -86,9 +86,9 @@ class Run:
         return int(lines[-1]["step"]) if lines else 0
 
     def events(self, name: str = "") -> list[Record]:
-        """The journal, or its lines of one event."""
-        lines = _lines(self.path / "events.jsonl")
-        return [line for line in lines if not name or line.get("event") == name]
+        """The journal, or its lines of one event, each with its facts beside its name."""
+        lines = [{**line["facts"], **line} for line in _lines(self.path / "events.jsonl")]
+        return [line for line in lines if not name or line["event"] == name]
 
     def seals(self) -> dict[int, Record]:
         """Seal by step."""
