@@ -5,7 +5,6 @@ Unknown keys are refused, and every problem is reported at once: file, key, valu
 
 from __future__ import annotations
 
-import os
 import sys
 import tomllib
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from supervisor import environment
 from supervisor.core.policy import Algorithm, Arm, Policy, Unit, problem_of
 from supervisor.core.state import Settings
 from supervisor.errors import SettingsError
@@ -150,19 +150,13 @@ def load(run: Path) -> Config:
         run=run,
         name=file.name or run.name,
         command=command,
-        env={**environment(), **file.trainer.env},
+        env={**environment.for_trainer(), **file.trainer.env},
         settings=settings,
         sources={arm: run / source.path for arm, source in file.sources.items()},
         seed=file.train.seed,
         steps=file.train.steps,
         digest=sha256(data).hexdigest()[:32],
     )
-
-
-def environment() -> dict[str, str]:
-    """Our environment for the trainer, without what the service manager meant for us alone."""
-    ours = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "MAINPID", "LISTEN_FDS", "LISTEN_PID")
-    return {key: value for key, value in os.environ.items() if key not in ours}
 
 
 def read_text(path: Path) -> bytes:

@@ -1,19 +1,10 @@
-"""Arguments in, text out."""
+"""Arguments in, text out: one line of arguments becomes one exit code.
 
-from __future__ import annotations
+Exit codes: 0 good, 1 the answer is no, 2 it could not be determined or the arguments are wrong;
+``run`` and ``stop`` have some of their own. A new command is a function and a line in
+``registry.py``; nothing of it is imported while another one runs.
+"""
 
-import sys
-from pathlib import Path
+from supervisor.cli.app import run
 
-
-def run(arguments: list[str]) -> int:
-    """Run one command; its exit code."""
-    from supervisor.config import environment, load
-    from supervisor.daemon import Daemon
-    from supervisor.errors import StepkeeperError
-
-    try:
-        return Daemon(load(Path(arguments[1]).absolute()), environment()).run()
-    except StepkeeperError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
+__all__ = ["run"]

@@ -1,0 +1,42 @@
+"""The parameters that many commands share, and what the word RUN stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from supervisor import environment
+from supervisor.errors import UsageError
+
+Run = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run directory, or its name under the state directory."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")]
+
+
+def place(word: str) -> Path:
+    """The directory that RUN stands for, absolute; it need not be there.
+
+    A word with a slash in it, or one that names a directory here, is a path. Any other word is
+    a name under the state directory.
+    """
+    path = Path(word).expanduser()
+    if "/" in word or word in (".", "..", "~") or path.is_dir():
+        return path.absolute()
+    return environment.state_folder() / word
+
+
+def existing(word: str) -> Path:
+    """The directory of a run that is there. Raises UsageError."""
+    path = place(word)
+    if (path / "run.toml").is_file():
+        return path
+    if path.is_dir():
+        raise UsageError(f"cannot use {path}: it holds no run.toml; make one with: stepkeeper init")
+    raise UsageError(
+        f"cannot find a run at {path}; give its path, or its name under the state"
+        f" directory {environment.state_folder()}"
+    )

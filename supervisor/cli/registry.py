@@ -1,0 +1,42 @@
+"""Every command by name: the function behind it and its line in the help.
+
+A function takes typer parameters (see ``parameters.py``) and returns its exit code. It prints
+through ``printing.py``, raises the errors of ``supervisor.errors`` and never exits by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final, NamedTuple
+
+
+class Command(NamedTuple):
+    """``target`` is ``module:function`` under ``supervisor.cli``."""
+
+    target: str
+    help: str
+
+    def load(self) -> Callable[..., int]:
+        """Import the module and give the function."""
+        module, _, name = self.target.partition(":")
+        function: Callable[..., int] = getattr(import_module(f"supervisor.cli.{module}"), name)
+        return function
+
+
+COMMANDS: Final[dict[str, Command]] = {
+    "demo": Command("demo:demo", "Keep a real training run, live, and show what that means."),
+    "init": Command("starting:init", "Make a run directory with commented settings."),
+    "check": Command("starting:check", "Check the settings of a run and name every problem."),
+    "run": Command("starting:run", "Keep a run: start or adopt its trainer and stay with it."),
+    "status": Command("status:status", "Show where a run stands and what is at risk now."),
+    "save": Command("acting:save", "Have a checkpoint written now, and wait for its seal."),
+    "stop": Command("acting:stop", "Stop a run with a sealed checkpoint of its last step."),
+    "release": Command("acting:release", "Let a run start again that was stopped with --hold."),
+    "pivot": Command("pivoting:pivot", "Change the data policy in mid-run, or plan it."),
+    "tail": Command("reading_tail:tail", "Show the newest steps, and follow them."),
+    "logs": Command("reading_logs:logs", "Show what the trainer printed, and follow it."),
+    "loss": Command("reading_loss:loss", "Show, smooth, export or plot the loss."),
+    "audit": Command("reading_audit:audit", "Verify the whole history of a run."),
+    "checkpoints": Command("checkpoints:checkpoints", "List and verify the checkpoints of a run."),
+}

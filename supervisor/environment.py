@@ -1,0 +1,39 @@
+"""The only reader of the environment: what concerns us, what the trainer is given."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# What the service manager meant for us alone.
+_OURS = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "MAINPID", "LISTEN_FDS", "LISTEN_PID")
+
+
+def own() -> dict[str, str]:
+    """Everything, as it was given to us."""
+    return dict(os.environ)
+
+
+def for_trainer() -> dict[str, str]:
+    """What the trainer is given of it."""
+    return {key: value for key, value in os.environ.items() if key not in _OURS}
+
+
+def state_folder() -> Path:
+    """Where runs live that are called by a name alone.
+
+    STEPKEEPER_STATE, else XDG_STATE_HOME/stepkeeper, else /var/lib/stepkeeper for root and
+    ~/.local/state/stepkeeper for everyone else.
+    """
+    if own := os.environ.get("STEPKEEPER_STATE"):
+        return Path(own).absolute()
+    if state := os.environ.get("XDG_STATE_HOME"):
+        return Path(state).absolute() / "stepkeeper"
+    if os.geteuid() == 0:
+        return Path("/var/lib/stepkeeper")
+    return Path.home() / ".local/state/stepkeeper"
+
+
+def traceback_wanted() -> bool:
+    """Whether a fault of ours shall show its traceback, for whoever is to mend it."""
+    return bool(os.environ.get("STEPKEEPER_TRACEBACK"))
