@@ -205,6 +205,19 @@ def test_steps_that_would_leave_a_gap_are_refused(path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_a_ledger_that_was_cut_while_it_is_open_is_refused_not_taken_for_a_difference(
+    path: Path,
+) -> None:
+    ledger = new(path)
+    ledger.record(1, 1, steps(1, 9), WALL)
+    path.write_bytes(path.read_bytes()[:500])
+    ledger.begin(2, 0, "")
+    with pytest.raises(LedgerError, match="shorter than it was"):
+        ledger.record(2, 1, steps(1, 9), WALL)
+    ledger.close()
+    assert path.stat().st_size == 500
+
+
 def test_a_run_may_begin_from_weights_of_another(path: Path) -> None:
     ledger = new(path)
     ledger.begin(1, 112_700, "ab" * 32)

@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic_core import from_json
 
-BLOCK = 1 << 17
+BLOCK = 1 << 16
 
 
 def blocks(descriptor: int, start: int, stop: int) -> Iterator[list[bytes]]:
-    """Whole lines between two byte offsets, without newlines, about 128 KiB at a time.
+    """Whole lines between two byte offsets, without newlines, 64 KiB at a time.
 
     What stands behind the last newline is left out. Raises OSError.
     """

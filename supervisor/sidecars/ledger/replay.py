@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from supervisor.core.chain import stated
 from supervisor.core.messages import LedgerPosition
+from supervisor.errors import LedgerError
 from supervisor.sidecars.ledger.blocks import records
 from supervisor.sidecars.ledger.line import data, difference, facts
 from supervisor.sidecars.ledger.segments import Segment, Segments
@@ -77,6 +78,11 @@ class Lockstep:
         while b"\n" not in data and len(data) == size:
             size *= 2
             data = os.pread(self._descriptor, size, self._offset)
+        if b"\n" not in data:
+            raise LedgerError(
+                f"cannot read the ledger's line of step {self._step} at byte {self._offset}: the"
+                " file is shorter than it was; put it back"
+            )
         self._lines = data[: data.rfind(b"\n")].split(b"\n")
         self._index = 0
 
