@@ -175,13 +175,13 @@ def _is_proven(identity: Identity) -> bool:
     facts = proof.stat(identity.pid)
     if facts is None or facts.start_ticks != identity.start_ticks:
         return False
-    if facts.dead:  # a zombie has no environment any more; only our own is worth taking on
-        return facts.parent == os.getpid()
+    if facts.dead:  # a zombie has no environment any more
+        return True
     return proof.token_of(proof.settled_environment(identity.pid)) == identity.token
 
 
 def _alive_or_ours(pid: int, pidfd: int) -> bool:
-    """False where the process ended between the pidfd and the proof."""
+    """Whether it lives, or is a zombie whose status only we can ask for."""
     poller = select.poll()
     poller.register(pidfd, select.POLLIN)
     if not poller.poll(0):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -28,35 +29,35 @@ class Lives:
 
     def __init__(self, run: Path) -> None:
         self.run = run
+        self.mark = secrets.token_hex(8)  # another suite may run on this machine
         self.output = run / "output.log"
         self._children: list[Child] = []
         self._others: list[subprocess.Popen[bytes]] = []
         self._pids: list[int] = []
 
-    def env(self, mark: str = "token-1", **more: str) -> dict[str, str]:
+    def env(self, mark: str = "") -> dict[str, str]:
         """What a trainer of this run is started with."""
         path = f"{Path(sys.executable).parent}:{os.defpath}"
         return {
             "PATH": path,
             "PYTHONPATH": str(ROOT),
             "STEPKEEPER_RUN": str(self.run),
-            "STEPKEEPER_TOKEN": mark,
-            **more,
+            "STEPKEEPER_TOKEN": mark or self.mark,
         }
 
-    def trainer(self, command: Sequence[str] = SLEEP, mark: str = "token-1") -> Child:
+    def trainer(self, command: Sequence[str] = SLEEP) -> Child:
         """Spawn a trainer that holds the trainer's lock."""
         lock = take(self.run / "trainer.lock", 0)
         try:
-            child = spawn(command, self.run, self.env(mark), self.output, lock, mark)
+            child = spawn(command, self.run, self.env(), self.output, lock, self.mark)
         finally:
             os.close(lock)
         self._children.append(child)
         return child
 
-    def python(self, code: str, mark: str = "token-1") -> Child:
+    def python(self, code: str) -> Child:
         """Spawn a trainer that is a Python script."""
-        return self.trainer((sys.executable, "-c", code), mark)
+        return self.trainer((sys.executable, "-c", code))
 
     def other(self, command: Sequence[str] = SLEEP, **more: object) -> subprocess.Popen[bytes]:
         """Start a process that no trainer started."""

@@ -89,10 +89,21 @@ def test_one_fact_that_does_not_agree_refuses_the_adoption(
     assert not child.gone()
 
 
+def test_one_in_the_middle_of_its_exec_is_found_and_adopted(lives: Lives) -> None:
+    """For a moment it has no environment that could tell its token."""
+    for turn in range(40):
+        child = lives.trainer()
+        if turn % 2:
+            assert find_by_token(lives.mark) == child.identity
+        adopted(child.identity).close()
+        child.send("KILL")
+        wait_until(child.gone, "the end of the trainer")
+
+
 def test_a_token_that_only_begins_like_ours_is_another(lives: Lives) -> None:
     child = lives.trainer()
-    assert adopt(Identity(*child.identity[:-1], "token")) is None
-    assert find_by_token("token") is None
+    assert adopt(Identity(*child.identity[:-1], lives.mark[:-1])) is None
+    assert find_by_token(lives.mark[:-1]) is None
 
 
 def test_a_zombie_of_somebody_else_is_not_adopted(lives: Lives) -> None:
@@ -110,12 +121,13 @@ def test_our_own_zombie_is_adopted_so_that_its_end_is_told(lives: Lives) -> None
 
 
 def test_a_trainer_whose_pid_was_never_recorded_is_found_by_its_token(lives: Lives) -> None:
+    lives.other(env=lives.env(), start_new_session=False)  # carries the token and leads nothing
     code = "import subprocess; subprocess.run(['sleep', '1000'])"
     identity = supervised(lives, (sys.executable, "-c", code))
     children = Path(f"/proc/{identity.pid}/task/{identity.pid}/children")
     wait_until(lambda: children.read_text().strip(), "a worker that carries the token too")
-    assert find_by_token("token-1") == identity
-    assert find_by_token("token-2") is None
+    assert find_by_token(lives.mark) == identity
+    assert find_by_token(f"{lives.mark}2") is None
 
 
 def test_the_trainers_lock_outlives_its_supervisor_and_forbids_a_second_trainer(

@@ -86,7 +86,7 @@ def test_it_inherits_the_lock_and_no_other_descriptor(lives: Lives, tmp_path: Pa
     )
     command = (sys.executable, "-c", code)
     try:
-        child = spawn(command, lives.run, lives.env(), lives.output, lock, "token-1")
+        child = spawn(command, lives.run, lives.env(), lives.output, lock, lives.mark)
     finally:
         os.close(lock)
         os.close(extra)

@@ -71,7 +71,7 @@ def test_every_kind_of_worker_is_ended_and_strangers_are_not(lives: Lives, tmp_p
         lives.other(cwd=lives.run),
     ]
     trainer = lives.python(WORKERS)
-    workers = [int(pid) for pid in lives.said()[0].split()]
+    workers = [lives.remember(int(pid)) for pid in lives.said()[0].split()]
     assert len(set(workers)) == 4
     end(trainer)
     assert all(alive(pid) for pid in workers)
@@ -179,6 +179,8 @@ def test_a_leaderless_member_counts_only_with_something_of_the_run_open(lives: L
     assert end_leftovers(lives.run, [identity]) == []
     assert alive(stranger)
     identity, member = bereft(lives, cwd=lives.run)
+    younger = identity._replace(start_ticks=identity.start_ticks + 1000)
+    assert end_leftovers(lives.run, [younger]) == []  # what is older is not of its making
     assert end_leftovers(lives.run, [identity]) == [member]
 
 

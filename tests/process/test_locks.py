@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -102,6 +103,15 @@ def test_a_killed_holder_holds_nothing(lock: Path, holder: subprocess.Popen[byte
     assert not held(lock)
 
 
+def test_a_reader_that_asks_just_now_is_not_taken_for_a_holder(lock: Path) -> None:
+    with lock.open("w") as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        assert not held(lock)
+    descriptor = take(lock, 0)
+    assert held(lock)
+    os.close(descriptor)
+
+
 def test_readers_see_neither_one_another_nor_keep_a_taker_away(lock: Path, lives: Lives) -> None:
     lock.touch()
     code = (
@@ -126,12 +136,20 @@ def test_readers_see_neither_one_another_nor_keep_a_taker_away(lock: Path, lives
 
 def test_a_lock_file_that_was_replaced_is_taken_anew(lock: Path) -> None:
     """A lock on a removed file would protect nothing."""
-    first = take(lock, 0)
-    lock.unlink()
-    second = take(lock, 0)
-    assert os.fstat(second).st_ino == lock.stat().st_ino
-    os.close(first)
-    os.close(second)
+    code = (
+        "import os, sys; from pathlib import Path; import filelock\n"
+        "from supervisor.process.locks import take\n"
+        "path, replaced = Path(sys.argv[1]), []\n"
+        "def audit(event, _):\n"
+        "    if event == 'fcntl.flock' and not replaced:\n"  # opened, not yet locked
+        "        replaced.append(path.stat().st_ino)\n"
+        "        path.rename(path.with_suffix('.old')); path.touch()\n"
+        "sys.addaudithook(audit)\n"
+        "print(os.fstat(take(path, 5)).st_ino == path.stat().st_ino != replaced[0])\n"
+    )
+    command = [sys.executable, "-c", code, lock]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=30)
+    assert done.stdout == b"True\n"
 
 
 def test_what_cannot_be_a_lock_is_refused_by_name(lock: Path, tmp_path: Path) -> None:
