@@ -58,9 +58,9 @@ def begin(state: State, found: Found, now: float) -> Turn:
     ]
     effects += [Say(f"arm {r.arm.name} retired: {r.why}", alarm=True) for r in found.retired]
     if found.attempt is not None:
-        life = Life.RUNNING if found.attempt.ready else Life.STARTING
+        # Ready or not: its reports are not read yet, and a stop must not kill what may be training.
         orders = state.orders._replace(serial=state.orders.serial + 1, phases=state.bandit.phases)
-        state = replace(state, life=life, orders=orders)
+        state = replace(state, life=Life.RUNNING, orders=orders)
         effects.append(Say(f"following attempt {found.attempt.number}"))
     if found.stop_unfinished:
         state, more = stop(state, by="an earlier stop", now=now)

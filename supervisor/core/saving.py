@@ -71,6 +71,8 @@ def checkpoint_written(state: State, report: Checkpoint, event: Reports) -> Turn
         text = f"{report.name} is not at the step just reported ({attempt.last_step}): set aside"
         return state, [Say(text, alarm=True)]
     save, state = _answered(state, report)
+    if report.step in (*(p.step for p in state.pending), *(s.point.step for s in state.seals)):
+        return _told_again(state, report, save)
     recorded = attempt.recorded
     pending = PendingSeal(
         report.step,
@@ -85,13 +87,38 @@ def checkpoint_written(state: State, report: Checkpoint, event: Reports) -> Turn
     )
     longest = max(attempt.longest_save, report.seconds)
     state = pivots.note_checkpoint(state, report)
-    effects: list[Effect] = [Verify(attempt.number, report.step, report.name, report.sha256)]
-    if state.orders.save is not None and save is not None and save >= state.orders.save.serial:
-        orders = state.orders._replace(serial=state.orders.serial + 1, save=None)
-        state = replace(state, orders=orders)
-        effects.append(GiveOrders(orders))
+    state, more = _withdraw(state, save)
+    effects: list[Effect] = [
+        Verify(attempt.number, report.step, report.name, report.sha256),
+        *more,
+    ]
     attempt = replace(attempt, longest_save=longest)
     return replace(state, attempt=attempt, pending=(*state.pending, pending)), effects
+
+
+def _told_again(state: State, report: Checkpoint, save: int | None) -> Turn:
+    """A trainer that waits at a step answers an order with the checkpoint that the step has."""
+    state = pivots.note_checkpoint(state, report)
+    state, effects = _withdraw(state, save)
+    state, more = _keep_promises(state, save, report.step)
+    return state, effects + more
+
+
+def _withdraw(state: State, save: int | None) -> Turn:
+    """Take the order back that a checkpoint has answered."""
+    in_force = state.orders.save
+    if in_force is None or save is None or save < in_force.serial:
+        return state, []
+    orders = state.orders._replace(serial=state.orders.serial + 1, save=None)
+    return replace(state, orders=orders), [GiveOrders(orders)]
+
+
+def _keep_promises(state: State, save: int | None, step: int) -> Turn:
+    """Forget the requests that the checkpoint of ``step`` answers, pinning it where asked."""
+    done = tuple(r for r in state.saves if save is not None and r.serial <= save)
+    saves = tuple(request for request in state.saves if request not in done)
+    pins: list[Effect] = [Pin(step, request.note) for request in done if request.pin]
+    return replace(state, saves=saves), pins
 
 
 def _answered(state: State, report: Checkpoint) -> tuple[int | None, State]:
@@ -197,15 +224,14 @@ def sealed(state: State, event: Sealed) -> Turn:
         restarts = Restarts(best=event.step)
         attempt = replace(attempt, sealed=True)
     effects: list[Effect] = [Say(f"head {event.head}")]
-    done = tuple(r for r in state.saves if first.save is not None and r.serial <= first.save)
-    effects += [Pin(event.step, request.note) for request in done if request.pin]
+    state, more = _keep_promises(state, first.save, event.step)
+    effects += more
     state = replace(
         state,
         attempt=attempt,
         pending=state.pending[1:],
         seals=(point, *state.seals)[:KEPT_SEALS],
         restarts=restarts,
-        saves=tuple(request for request in state.saves if request not in done),
     )
     state, more = seal_next(state)
     return state, effects + more
