@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from supervisor.process import identity as proof
+from supervisor.process import locks
+from supervisor.process.ending import status_of_adopted
 from supervisor.process.identity import Identity
 from supervisor.process.leftovers import end_leftovers
 
@@ -27,6 +29,7 @@ __all__ = [
     "spawn",
 ]
 
+LOCK = "trainer.lock"
 SignalName = Literal["TERM", "USR1", "KILL"]
 _NUMBERS = {"TERM": signal.SIGTERM, "USR1": signal.SIGUSR1, "KILL": signal.SIGKILL}
 
@@ -56,12 +59,18 @@ class Child:
         return bool(poller.poll(0))
 
     def status(self) -> int | None:
-        """Its end as in subprocess (negative: the signal); None while it lives or was adopted."""
+        """Its end as in subprocess (negative: the signal); None while it lives.
+
+        None too for an adopted one where the kernel does not say how strangers ended.
+        """
         if not self._reaped and self.gone():
             self._reaped = True
-            # Asked of the pidfd, so that a child that outlived our own re-exec answers as well.
-            with contextlib.suppress(ChildProcessError):
+            try:
+                # Asked of the pidfd, so that a child that outlived our own re-exec answers too.
                 result = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
+            except ChildProcessError:
+                self._status = status_of_adopted(self.identity, self.pidfd)
+            else:
                 if result is not None:
                     ended = result.si_code == os.CLD_EXITED
                     self._status = result.si_status if ended else -result.si_status
@@ -177,7 +186,9 @@ def _is_proven(identity: Identity) -> bool:
         return False
     if facts.dead:  # a zombie has no environment any more
         return True
-    return proof.token_of(proof.settled_environment(identity.pid)) == identity.token
+    token = proof.token_of(proof.settled_environment(identity.pid))
+    # A trainer that sets its title writes over its environment; its lock still tells it.
+    return token == identity.token or (not token and locks.holds(identity.pid, LOCK))
 
 
 def _alive_or_ours(pid: int, pidfd: int) -> bool:

@@ -14,7 +14,7 @@ _PROC = Path("/proc")
 EXEC_SECONDS = 0.001
 _TRIES = 20
 _AT_ONCE = 1 << 16
-_START = 19  # of the fields after the name
+_PARENT, _SESSION, _START, _STATUS = 1, 3, 19, 49  # of the fields after the name
 
 
 class Identity(NamedTuple):
@@ -31,12 +31,13 @@ class Identity(NamedTuple):
 
 
 class Stat(NamedTuple):
-    """The few facts of /proc/PID/stat that are asked for here."""
+    """The few facts of /proc/PID/stat that are asked for; ``status`` as waitpid would give it."""
 
     state: str
     parent: int
     session: int
     start_ticks: int
+    status: int
 
     @property
     def dead(self) -> bool:
@@ -61,9 +62,10 @@ def stat(pid: int) -> Stat | None:
         return None
     # The command's name stands in parentheses and may itself hold any of them, and spaces.
     fields = text[text.rfind(b")") + 2 :].split()
-    if len(fields) <= _START:
+    if len(fields) <= _STATUS:
         return None
-    return Stat(fields[0].decode("ascii"), int(fields[1]), int(fields[3]), int(fields[_START]))
+    numbers = (int(fields[at]) for at in (_PARENT, _SESSION, _START, _STATUS))
+    return Stat(fields[0].decode("ascii"), *numbers)
 
 
 def environment(pid: int) -> bytes | None:

@@ -7,9 +7,10 @@ is let go by closing the descriptor.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from supervisor import clock
@@ -76,25 +77,30 @@ def holders(path: Path) -> list[int]:
         return []
     with os.scandir("/proc") as entries:
         processes = [entry for entry in entries if entry.name.isdigit()]
-    return sorted(int(process.name) for process in processes if _holds(process.path, wanted))
+    return sorted(
+        int(process.name)
+        for process in processes
+        if any(os.path.samestat(facts, wanted) for _, facts in _locked(process.path))
+    )
 
 
-def _holds(process: str, wanted: os.stat_result) -> bool:
+def holds(pid: int, name: str) -> bool:
+    """Whether a process holds the lock on some file of that name."""
+    return any(os.path.basename(path) == name for path, _ in _locked(f"/proc/{pid}"))  # noqa: PTH119 -- text
+
+
+def _locked(process: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Path and facts of every file that a process holds locked."""
     try:
         descriptors = os.listdir(f"{process}/fd")  # noqa: PTH208 -- names only
     except OSError:
-        return False
+        return
     for number in descriptors:
-        try:
-            facts = os.stat(f"{process}/fd/{number}")  # noqa: PTH116 -- follows the descriptor
-            if (facts.st_dev, facts.st_ino) != (wanted.st_dev, wanted.st_ino):
-                continue
+        link = f"{process}/fd/{number}"
+        with contextlib.suppress(OSError):
             # Having the file open is not enough: the description must carry the lock.
             if b"FLOCK  ADVISORY  WRITE" in Path(f"{process}/fdinfo/{number}").read_bytes():
-                return True
-        except OSError:
-            continue
-    return False
+                yield os.readlink(link), os.stat(link)  # noqa: PTH115, PTH116 -- follows the descriptor
 
 
 def _open(path: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from supervisor.errors import LockHeldError
 from supervisor.process.child import Child, Identity, adopt, find_by_token
+from supervisor.process.ending import status_of_adopted
+from supervisor.process.identity import identify
 from supervisor.process.locks import held, take
 from tests.process.conftest import SLEEP, Lives, alive
 from tests.support.runs import ROOT
@@ -70,9 +73,45 @@ def test_a_trainer_whose_supervisor_was_killed_is_adopted_and_ended(lives: Lives
     assert not child.gone()
     child.send("KILL")
     wait_until(child.gone, "the end of the adopted trainer")
-    assert child.status() is None  # not ours, so nobody can say
+    assert child.status() in (-9, None)  # not ours: whether anyone can say is up to the kernel
     child.close()
     assert adopt(identity) is None
+
+
+def kernel_tells_of_the_reaped() -> bool:
+    """Whether a pidfd knows how a process ended that was waited for (Linux 6.15)."""
+    process = subprocess.Popen(["true"])
+    pidfd = os.pidfd_open(process.pid)
+    try:
+        facts = identify(process.pid, "")
+        assert facts is not None
+        process.wait(20)
+        return status_of_adopted(facts, pidfd) == 0
+    finally:
+        os.close(pidfd)
+
+
+@pytest.mark.parametrize(("command", "status"), [("exit 7", 7), ("exit 0", 0), ("kill -9 $$", -9)])
+@pytest.mark.parametrize("reaped", [False, True])
+def test_the_end_of_an_adopted_trainer_is_told_where_the_kernel_knows(
+    lives: Lives, command: str, status: int, *, reaped: bool
+) -> None:
+    if reaped and not kernel_tells_of_the_reaped():
+        pytest.skip("needs Linux 6.15, whose pidfds know of ends that were waited for")
+    process = lives.other(["sh", "-c", f"read go; {command}"], stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    identity = identify(process.pid, "")
+    assert identity is not None
+    pidfd = os.pidfd_open(process.pid)
+    try:
+        assert status_of_adopted(identity, pidfd) is None
+        process.stdin.close()
+        assert select.select([pidfd], [], [], 20)[0]
+        if reaped:
+            process.wait(20)
+        assert status_of_adopted(identity, pidfd) == status
+    finally:
+        os.close(pidfd)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +145,34 @@ def test_a_token_that_only_begins_like_ours_is_another(lives: Lives) -> None:
     assert find_by_token(lives.mark[:-1]) is None
 
 
+# Writes over its own environment in memory, as programs do that set their title.
+WIPE = """
+import sys, time
+fields = open("/proc/self/stat").read().rpartition(")")[2].split()
+start, end = int(fields[47]), int(fields[48])
+with open("/proc/self/mem", "r+b", buffering=0) as memory:
+    memory.seek(start)
+    memory.write(b"x" * (end - start))
+{lock}
+print("wiped", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_a_trainer_that_sets_its_title_is_proven_by_its_lock(lives: Lives) -> None:
+    child = lives.python(WIPE.format(lock=""))
+    lives.said()
+    assert find_by_token(lives.mark) is None
+    adopted(child.identity).close()
+    assert adopt(child.identity._replace(start_ticks=1)) is None
+
+
+def test_one_that_shows_neither_token_nor_lock_is_not_adopted(lives: Lives) -> None:
+    child = lives.python(WIPE.format(lock="import os; os.closerange(3, 100)"))
+    lives.said()
+    assert adopt(child.identity) is None
+
+
 def test_a_zombie_of_somebody_else_is_not_adopted(lives: Lives) -> None:
     supervised(lives, ("true",), then="stay")
 
@@ -117,7 +184,6 @@ def test_our_own_zombie_is_adopted_so_that_its_end_is_told(lives: Lives) -> None
     assert again.gone()
     assert again.status() == 7
     again.close()
-    assert child.status() is None
 
 
 def test_a_trainer_whose_pid_was_never_recorded_is_found_by_its_token(lives: Lives) -> None:
