@@ -82,9 +82,13 @@ def _pass_through(
         while (last := daemon.run.last_step()) < steps:
             seen.append(resident(daemon.pid))
             if time.perf_counter() - began > 600:
-                raise TimeoutError(f"cannot go on: step {last} after 600 s\n{daemon.output()}")
+                raise TimeoutError(f"cannot go on: step {last} after 600 s")  # noqa: TRY301 - shown
             pause(0.05)
         rate = (steps - first) / (time.perf_counter() - began)
+    except (TimeoutError, ValueError):
+        say(daemon.describe())
+        raise
+    else:
         return seen, rate
     finally:
         daemon.finish()

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from bisect import bisect_right
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from statistics import fmean
 
@@ -45,11 +45,10 @@ def pace(folder: Path, quick: bool) -> list[Figure]:  # noqa: FBT001 - a switch 
         idle.kill()
         idle.wait()
         daemon.finish()
-    shares = {who: [_share(steps, some) for some in rounds] for who, rounds in slots.items()}
-    together = {
-        who: _share(steps, [slot for some in rounds for slot in some])
-        for who, rounds in slots.items()
-    }
+    together = {who: _share(steps, [*chain.from_iterable(r)]) for who, r in slots.items()}
+    shares = {who: [*filter(None, (_share(steps, s) for s in r))] for who, r in slots.items()}
+    if not all(together.values()):
+        raise ValueError("cannot compare: on this machine a step takes longer than half a second")
     speed = [1 / (b - a) for a, b in pairwise(steps[20:])]
     return [
         Figure("steps/s of the demo preset", "1/s", speed),
@@ -82,9 +81,9 @@ def _toggle(pid: int, seconds: int) -> list[Slot]:
 
 
 def _share(steps: list[float], slots: list[Slot]) -> float:
-    """Mean step time while stopped over mean step time while running, of whole steps inside."""
+    """Mean step time while stopped over that while running, of whole steps inside; 0: no step."""
     inside: dict[bool, list[float]] = {True: [], False: []}
     for began, ended, stopped in slots:
         own = steps[bisect_right(steps, began) : bisect_right(steps, ended)]
         inside[stopped] += [b - a for a, b in pairwise(own)]
-    return fmean(inside[True]) / fmean(inside[False])
+    return fmean(inside[True]) / fmean(inside[False]) if all(inside.values()) else 0.0
