@@ -26,6 +26,17 @@ def pytest_runtest_makereport(
     return report
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``pytest --thorough``: every case of the slow proofs, where the suite takes a fixed part."""
+    parser.addoption("--thorough", action="store_true", help="every case of the slow proofs")
+
+
+@pytest.fixture
+def thorough(request: pytest.FixtureRequest) -> bool:
+    """Whether every case of a slow proof shall run."""
+    return bool(request.config.getoption("--thorough"))
+
+
 @pytest.fixture
 def supervise(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Daemon]]:
     """Make a run and its daemon (not yet started): ``supervise(scripted(steps=300), every=50)``."""

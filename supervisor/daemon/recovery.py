@@ -38,6 +38,7 @@ from supervisor.sidecars.checkpoints import SealRecord, scan
 from supervisor.sidecars.events import EventLine, Events, read
 from supervisor.sidecars.ledger import Ledger
 from supervisor.sidecars.samples import Samples
+from trainer.contract.durable import remove_temporaries
 from trainer.contract.wire import Orders, WireError, read_orders
 
 _STAGES = {
@@ -62,6 +63,7 @@ def recover(config: Config) -> Recovered:
     run = config.run
     journal = archive.read_pivot(run)
     (run / "checkpoints").mkdir(mode=0o750, exist_ok=True)
+    _tidy(run)
     found_here = scan(run / "checkpoints")
     for refused in found_here.refused:
         say(f"{refused.name} is not used: {refused.reason}", alarm=True)
@@ -101,6 +103,13 @@ def recover(config: Config) -> Recovered:
     )
     found = replace(found, stop_unfinished=unfinished, retired=retired)
     return Recovered(state, found, parts, hold=bool(intent.get("hold")))
+
+
+def _tidy(run: Path) -> None:
+    """Remove temporaries of earlier supervisors; the trainer's own go before the next attempt."""
+    newest = sorted((run / "attempts").glob("[0-9]*"))[-2:]
+    for folder in (run, run / "policies", *(run / "archive").glob("pivot-*"), *newest):
+        remove_temporaries(folder)
 
 
 def _run_id(events: Events, run: Path, *, fresh: bool) -> str:

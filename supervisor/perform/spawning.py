@@ -18,7 +18,7 @@ from supervisor.sidecars import attempts
 from supervisor.sidecars.attempts import AttemptModel, EndModel, IdentityModel, ResumeModel
 from supervisor.sidecars.checkpoints import supersede
 from trainer.contract.checkpoint_format import name_of
-from trainer.contract.durable import write_file
+from trainer.contract.durable import remove_temporaries, write_file
 from trainer.contract.wire import format_orders
 
 LOCK_SECONDS = 2.0
@@ -38,7 +38,7 @@ def _start(parts: Parts, effect: Spawn) -> Event:
     end_leftovers(run, parts.trainers)
     lock = take(run / "trainer.lock", LOCK_SECONDS)
     try:
-        parts.checkpoints.mkdir(exist_ok=True, mode=0o750)
+        remove_temporaries(parts.checkpoints)
         supersede(parts.checkpoints, effect.attempt, resume.step if resume else -1)
         parts.newest_seal = resume.seal if resume else ""
         record = AttemptModel(

@@ -64,7 +64,8 @@ def has_pivoted(run: Run) -> None:
         run.path / "policy.toml"
     ).read_text()
     assert [e["pin"] for e in run.events("pivot-done")] == [pin]
-    assert not list(run.path.rglob("*.tmp"))
+    left = [path for path in run.path.rglob("*.tmp") if path.parent.name != "checkpoints"]
+    assert not left  # in checkpoints/ the trainer may be in the middle of a save
 
 
 def test_a_pivot_asked_between_boundaries_happens_at_the_next_one(supervise: Supervise) -> None:
@@ -211,7 +212,7 @@ def dead_or_done(run: Run, process: subprocess.Popen[bytes]) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_pivot_survives_the_death_of_the_supervisor_before_any_write(
-    supervise: Supervise, tmp_path: Path
+    supervise: Supervise, tmp_path: Path, *, thorough: bool
 ) -> None:
     """At rest: a stopped run with a requested pivot, its supervisor killed at each call in turn."""
     base = supervise(scripted(every=100, rate=1000), every=100).start()
@@ -228,24 +229,26 @@ def test_a_pivot_survives_the_death_of_the_supervisor_before_any_write(
         "requested": "2026-01-01T00:00:00.000Z",
     }
     (base.run.path / "pivot.json").write_text(json.dumps(journal))
-    at = 0
-    while at < MOST_CALLS:
-        at += 1
+    for at in range(1, MOST_CALLS, 1 if thorough else 4):
         run = Run(shutil.copytree(base.run.path, tmp_path / f"killed-{at}"))
         daemon = Daemon(run)
         try:
             dead_or_done(run, dying(run, at))
             survived = not (run.path / "pivot.json").exists()
             daemon.start()
-            daemon.until(lambda run=run: run.events("pivot-done"), f"the pivot's end after {at}")
-            assert daemon.stop() == 0
+            last = run.last_step()
+            daemon.until(
+                lambda run=run, last=last: run.events("pivot-done") and run.last_step() > last,
+                f"the pivot's end after {at}",
+            )
+            daemon.kill()
             has_pivoted(run)
         finally:
             daemon.finish()
         shutil.rmtree(run.path)
         if survived and int((tmp_path / f"killed-{at}.count").read_text()) < at:
             break
-    assert 20 < at < MOST_CALLS
+    assert 20 < at < MOST_CALLS - 4
 
 
 STAGES = "pivot.json,certificate,policies,policy.toml,orders.json"
@@ -254,10 +257,10 @@ STAGES = "pivot.json,certificate,policies,policy.toml,orders.json"
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_live_pivot_survives_the_death_of_the_supervisor_at_each_stage(
-    supervise: Supervise,
+    supervise: Supervise, *, thorough: bool
 ) -> None:
     """With a training trainer: killed at each call on the files that carry the stages."""
-    for at in range(1, 40, 3):
+    for at in range(1, 40, 1 if thorough else 6):
         daemon = supervise(scripted(every=50, rate=300), every=50)
         run = daemon.run
         process = dying(run, at, STAGES)
@@ -268,7 +271,11 @@ def test_a_live_pivot_survives_the_death_of_the_supervisor_at_each_stage(
         finally:
             dead_or_done(run, process)
         daemon.start()
-        daemon.until(lambda run=run: run.events("pivot-done"), f"the pivot's end after call {at}")
-        assert daemon.stop() == 0
+        last = run.last_step()
+        daemon.until(
+            lambda run=run, last=last: run.events("pivot-done") and run.last_step() > last,
+            f"the pivot's end after call {at}",
+        )
+        daemon.kill()
         has_pivoted(run)
         daemon.finish()

@@ -10,15 +10,27 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 from pathlib import Path
 
 TEMPORARY = ".tmp"
+_OURS = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 
 
 def temporary_for(path: Path) -> Path:
     """A name beside ``path``, unique per try, that no reader takes for a finished file."""
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}{TEMPORARY}")
+
+
+def remove_temporaries(folder: Path) -> None:
+    """Remove what writers that died left in ``folder``; only names of ours are touched.
+
+    The caller knows that no writer is alive there. Raises OSError.
+    """
+    for path in folder.glob(f".*{TEMPORARY}"):
+        if _OURS.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
