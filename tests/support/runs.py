@@ -21,7 +21,8 @@ def scripted(**options: object) -> list[str]:
     words: list[str] = []
     for name, value in options.items():
         flag = "--" + name.replace("_", "-")
-        words += [flag] if value is True else [flag, str(value)]
+        if value is not False:
+            words += [flag] if value is True else [flag, str(value)]
     return [*SCRIPTED, *words]
 
 
