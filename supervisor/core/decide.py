@@ -51,6 +51,27 @@ class Found:
 
 def begin(state: State, found: Found, now: float) -> Turn:
     """The first turn of a supervisor's life: adopt, finish what was begun, or start."""
+    return _leaving(*_begin(state, found, now))
+
+
+def decide(state: State, event: Event, now: float) -> Turn:
+    """One event in, the new state and what shall be done out. Raises nothing on any history.
+
+    After Exit nothing is begun any more: news is dropped, requests are refused.
+    """
+    if state.life is Life.LEAVING:
+        text = "cannot do that: the supervisor is leaving; ask again when it is gone"
+        return state, [Answer(event.reply, {"error": text})] if isinstance(event, Asked) else []
+    return _leaving(*_turn(state, event, now))
+
+
+def _leaving(state: State, effects: list[Effect]) -> Turn:
+    if any(isinstance(effect, Exit) for effect in effects):
+        state = replace(state, life=Life.LEAVING, deadline=None)
+    return state, effects
+
+
+def _begin(state: State, found: Found, now: float) -> Turn:
     state = replace(state, attempt=found.attempt, pivot=found.pivot)
     effects: list[Effect] = [
         Journal("arm-retired", {"arm": r.arm.name, "why": r.why, "served": r.arm.served})
@@ -74,8 +95,7 @@ def begin(state: State, found: Found, now: float) -> Turn:
     return state, effects + more
 
 
-def decide(state: State, event: Event, now: float) -> Turn:
-    """One event in, the new state and what shall be done out. Raises nothing on any history."""
+def _turn(state: State, event: Event, now: float) -> Turn:
     match event:
         case Reports():
             return take_reports(state, event, now)

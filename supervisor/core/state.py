@@ -8,7 +8,8 @@ States of the trainer's life:
     KILLING    sent SIGKILL
     DRAINING   gone; its last checkpoints wait for their seals
     BACKOFF    waiting for the deadline of the next attempt
-    IDLE       nothing runs: a pivot's files are being moved, or the loop is about to end
+    IDLE       nothing runs: a pivot's files are being moved
+    LEAVING    Exit was decided: nothing is begun any more
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Life(StrEnum):
     DRAINING = "draining"
     BACKOFF = "backing off"
     IDLE = "idle"
+    LEAVING = "leaving"
 
 
 class Want(StrEnum):

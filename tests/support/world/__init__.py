@@ -1,0 +1,5 @@
+"""A simulated world in which the real core runs: trainer, disk, writer and clock are made up."""
+
+from tests.support.world.running import Chances, World
+
+__all__ = ["Chances", "World"]

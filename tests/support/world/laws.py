@@ -1,0 +1,157 @@
+"""What must hold at every event of a simulated run, and what every seal must say."""
+
+from __future__ import annotations
+
+from supervisor.core.bandit import BanditState, count_steps, finish_phase, fresh
+from supervisor.core.messages import (
+    AdvancePivot,
+    Effect,
+    Event,
+    Exit,
+    GiveOrders,
+    Seal,
+    Spawn,
+    Tick,
+)
+from supervisor.core.state import Life, PivotStage, State
+from tests.support.world.disk import Disk
+from trainer.contract.wire import Phase, PhaseOrder, Step
+
+FORWARD = {
+    None: {None, PivotStage.ASKED},
+    PivotStage.ASKED: {PivotStage.ASKED, PivotStage.REQUESTED, None},
+    PivotStage.REQUESTED: {PivotStage.REQUESTED, PivotStage.STOPPING, None},
+    PivotStage.STOPPING: {PivotStage.STOPPING, PivotStage.STOPPED},
+    PivotStage.STOPPED: {PivotStage.STOPPED, PivotStage.INSTALLED},
+    PivotStage.INSTALLED: {PivotStage.INSTALLED, PivotStage.FINISHING},
+    PivotStage.FINISHING: {PivotStage.FINISHING, PivotStage.INSTALLED, None},
+}
+EXITS = {0, 1, 10}
+
+
+class Laws:
+    """Looks at every decision; raises AssertionError at the first that breaks a law.
+
+    ``exact`` says that replays are exact, so a phase number has one meaning per policy.
+    """
+
+    def __init__(self, disk: Disk, live: frozenset[str], seed: int, *, exact: bool) -> None:
+        self.events = 0
+        self.began = {1: 0}  # the step after which each policy began
+        self._disk = disk
+        self._live = live
+        self._seed = seed
+        self._exact = exact
+        self._phases: dict[tuple[int, int], PhaseOrder] = {}
+        self._folds: dict[int, tuple[int, BanditState]] = {}
+        self._left = False
+
+    def restart(self) -> None:
+        """Another supervisor begins."""
+        self._left = False
+
+    def look(self, before: State, event: Event | None, after: State, effects: list[Effect]) -> None:
+        """The laws of one turn."""
+        self.events += 1
+        self._of_life(after)
+        self._of_pivot(before if event is not None else after, after)
+        if self._left:
+            assert all(type(effect).__name__ == "Answer" for effect in effects), effects
+        for effect in effects:
+            assert not self._left or type(effect).__name__ == "Answer", f"{effect} after Exit"
+            if isinstance(effect, Exit):
+                assert effect.code in EXITS
+                self._left = True
+            elif isinstance(effect, Spawn):
+                self._of_spawn(after, effect)
+            elif isinstance(effect, GiveOrders):
+                assert after.orders.serial >= effect.orders.serial >= before.orders.serial
+        if isinstance(event, Tick):
+            assert before.deadline is not None
+        if self._exact:
+            self._of_phases(after)
+
+    def _of_life(self, state: State) -> None:
+        timed = state.life in (Life.BACKOFF, Life.STOPPING)
+        assert (state.deadline is not None) == timed, f"deadline {state.deadline} in {state.life}"
+        idle = state.life in (Life.BACKOFF, Life.IDLE) or state.life.value == "leaving"
+        if state.life.value != "leaving":
+            assert (state.attempt is None) == idle, f"an attempt in {state.life}"
+        steps = [pending.step for pending in state.pending]
+        assert steps == sorted(set(steps)), f"pending {steps}"
+        assert all(not pending.asked for pending in state.pending[1:])
+        sealed = [seal.point.step for seal in state.seals]
+        assert sealed == sorted(set(sealed), reverse=True), f"seals {sealed}"
+        if state.attempt is not None:
+            assert state.attempt.policy == state.policy.number
+            assert state.attempt.last_step >= state.attempt.resumed
+            assert state.bandit.policy == state.policy.number
+            assert len(state.bandit.phases) == 2
+        if state.life is Life.DRAINING:
+            assert state.attempt is not None
+            assert state.attempt.ending is not None
+            assert state.pending or not state.attempt.settled
+
+    def _of_pivot(self, before: State, after: State) -> None:
+        was = before.pivot.stage if before.pivot else None
+        now = after.pivot.stage if after.pivot else None
+        # Several turns of a pivot may fall into one event: the trainer's end stops and pins.
+        assert now in FORWARD[was], f"the pivot went from {was} to {now}"
+        if after.pivot is not None and after.pivot.pin is not None:
+            pin = after.pivot.pin
+            if now in (PivotStage.STOPPING, PivotStage.STOPPED, PivotStage.INSTALLED):
+                assert after.seals[0].point == pin, "the pin is not what will be resumed"
+            assert after.life is Life.IDLE or now not in (PivotStage.STOPPING, PivotStage.STOPPED)
+
+    def _of_spawn(self, state: State, effect: Spawn) -> None:
+        """A resume point is the newest seal, with the bandit state of its step."""
+        newest = state.seals[0] if state.seals else None
+        assert effect.resume == (newest.point if newest else None)
+        assert state.life is Life.STARTING
+        assert effect.policy == state.policy.number
+        assert effect.orders.phases == state.bandit.phases
+        pivot = state.pivot
+        if pivot is not None and pivot.stage is PivotStage.INSTALLED:
+            assert effect.resume == pivot.pin, "a pivot resumes from another step than its pin"
+        if newest is None or newest.policy != state.policy.number:
+            assert state.bandit == fresh(state.policy, self._live, self._seed + effect.policy)
+            self.began[effect.policy] = newest.point.step if newest else 0
+
+    def _of_phases(self, state: State) -> None:
+        """What a phase holds follows from the reports alone, whoever died in between."""
+        for phase in state.bandit.phases:
+            known = self._phases.setdefault((state.bandit.policy, phase.phase), phase)
+            assert known == phase, f"phase {phase.phase} was decided twice: {known}, {phase}"
+
+    def of_seal(self, effect: Seal) -> None:
+        """A seal's bandit is the fold of the reports up to its checkpoint, and counts its steps."""
+        folded = self._fold(effect.attempt, effect.reports.seq)
+        step = effect.verdict.step
+        assert effect.bandit == folded, f"the seal of {step} holds another bandit state"
+        served = sum(arm.served for arm in effect.bandit.arms)
+        since = self.began[effect.policy]
+        assert served == step - since, f"{served} pulls in {step - since} steps by {step}"
+
+    def _fold(self, attempt: int, seq: int) -> BanditState:
+        """Fold an attempt's reports one by one, with nothing of the core's around it."""
+        record = self._disk.attempts[attempt]
+        policy = self._disk.policies[record.policy]
+        done, bandit = self._folds.get(attempt, (0, None))
+        if bandit is None or done > seq:
+            done = 0
+            seal = self._disk.seals.get(record.resumed) if record.resume else None
+            bandit = fresh(policy, self._live, self._seed + policy.number)
+            if seal is not None and seal.policy == policy.number:
+                bandit = seal.bandit
+        for report in self._disk.reports[attempt][done:seq]:
+            if isinstance(report, Step):
+                bandit = count_steps(bandit, (report,))
+            elif isinstance(report, Phase):
+                bandit = finish_phase(bandit, policy, report)
+        self._folds[attempt] = (seq, bandit)
+        return bandit
+
+
+def of_pivots(asked: AdvancePivot) -> int:
+    """The number of the policy that an effect of a pivot speaks of."""
+    return int(asked.facts["policy"])

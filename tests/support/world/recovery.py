@@ -1,0 +1,131 @@
+"""What a new supervisor makes of the simulated disk: the mirror of ``daemon.recovery``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor.core.bandit import fresh
+from supervisor.core.decide import Found
+from supervisor.core.messages import ReportsPosition
+from supervisor.core.policy import Policy
+from supervisor.core.state import (
+    KEPT_SEALS,
+    Attempt,
+    Pivot,
+    PivotStage,
+    Restarts,
+    SealPoint,
+    Settings,
+    State,
+)
+from tests.support.world.disk import AttemptRecord, Disk, SealFile
+
+STAGES = {
+    "requested": PivotStage.REQUESTED,
+    "stopped": PivotStage.STOPPED,
+    "installed": PivotStage.INSTALLED,
+}
+
+
+def recover(
+    disk: Disk, settings: Settings, live: frozenset[str], seed: int, now: float
+) -> tuple[State, Found]:
+    """The state from the newest seal, and what lived on after it."""
+    seals = disk.lineage()[:KEPT_SEALS]
+    points = tuple(SealPoint(seal.point, seal.policy, seal.bandit) for seal in seals)
+    policy = _in_force(disk)
+    last = disk.attempts[max(disk.attempts)] if disk.attempts else None
+    failures, against, since, best = streak(disk, policy.number)
+    best = max([best, *(p.point.step for p in points if p.policy == policy.number)])
+    bandit = fresh(policy, live, seed + policy.number)
+    if points and points[0].policy == policy.number and points[0].bandit is not None:
+        bandit = points[0].bandit
+    state = State(
+        settings=settings,
+        policy=policy,
+        live=live,
+        seed=seed,
+        bandit=bandit,
+        last_attempt=last.attempt if last else 0,
+        seals=points,
+        orders=disk.orders,
+        restarts=Restarts(failures, against, since, best),
+    )
+    attempt = None
+    if last is not None and last.end is None:
+        attempt = _unfinished(disk, seals[0] if seals else None, last, now)
+        if not seals or seals[0].policy != attempt.policy:
+            state = replace(state, bandit=fresh(policy, live, seed + policy.number))
+    stop = disk.intent.get("want") == "stop" and not disk.intent.get("done")
+    return state, Found(attempt, _pivot(disk), stop_unfinished=stop)
+
+
+def streak(disk: Disk, policy: int) -> tuple[int, int, float | None, int]:
+    """Attempts without progress at the end of the records, as ``sidecars.attempts`` counts."""
+    failures = against = 0
+    since: float | None = None
+    best = -1
+    resume: int | None = None
+    counting = True
+    for number in sorted(disk.attempts, reverse=True):
+        record = disk.attempts[number]
+        if record.policy != policy:
+            break
+        if record.end is None:
+            continue
+        best = max(best, record.end["best"])
+        if record.end["sealed"] or record.end["cause"] in ("stopped", "finished"):
+            break
+        resume = record.resumed if resume is None else resume
+        counting = counting and record.resumed == resume
+        failures += 1
+        against += counting and record.end["ready"]
+        since = record.started
+    return failures, against, since, best
+
+
+def _in_force(disk: Disk) -> Policy:
+    number = max(disk.policies)
+    pivot = disk.pivot
+    if pivot is not None and pivot.stage != "installed" and number >= pivot.policy.number:
+        number = pivot.policy.number - 1
+    return disk.policies[number]
+
+
+def _unfinished(disk: Disk, newest: SealFile | None, last: AttemptRecord, now: float) -> Attempt:
+    own = newest if newest is not None and newest.attempt == last.attempt else None
+    if newest is not None and own is None:
+        assert last.resumed == newest.point.step, "the attempt to adopt resumed from another seal"
+    step = own.point.step if own else last.resumed
+    disk.ledger.begin(last.attempt, step)
+    return Attempt(
+        number=last.attempt,
+        policy=last.policy,
+        resume=last.resume,
+        position=own.reports if own else ReportsPosition(last.attempt, 0, 0),
+        last_step=step,
+        started=now,
+        replay_until=last.ledger_step,
+        began=step,
+        ready=own is not None,
+        proved=own.proved if own else 0,
+        sealed=own is not None,
+        replay_told=own is not None and own.point.step >= last.ledger_step,
+    )
+
+
+def _pivot(disk: Disk) -> Pivot | None:
+    found = disk.pivot
+    if found is None:
+        return None
+    save = disk.orders.save
+    return Pivot(
+        stage=STAGES[found.stage],
+        policy=found.policy,
+        asked_step=found.asked_step,
+        when=found.when,
+        by=found.by,
+        serial=save.serial if save and save.then == "exit" else 0,
+        honoured=found.honoured,
+        pin=found.pin,
+    )

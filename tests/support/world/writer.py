@@ -1,0 +1,231 @@
+"""Carries the core's effects out on the simulated disk, one write at a time.
+
+Every effect is a generator: each ``yield`` is a place where the supervisor may die.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from supervisor.core.messages import (
+    AdvancePivot,
+    Answer,
+    CloseAttempt,
+    Effect,
+    Event,
+    Exit,
+    Failed,
+    GiveOrders,
+    Journal,
+    KeepBandit,
+    KeepIntent,
+    KeepSample,
+    Pin,
+    Record,
+    Recorded,
+    ResumePoint,
+    Say,
+    Seal,
+    Sealed,
+    SignalTrainer,
+    Spawn,
+    Spawned,
+    SpawnFailed,
+    StageDone,
+)
+from tests.support.world.disk import AttemptRecord, Disk, PivotFile, SealFile
+from tests.support.world.trainer import Trainer
+from trainer.contract.wire import Orders
+
+Reply = Event | Answer | Exit | None
+Writing = Generator[None, None, Reply]
+
+
+class Writer:
+    """The writer thread's part. ``chance`` answers whether something fails now."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        chance: Callable[[str], bool],
+        start: Callable[[int, float], Trainer],
+        newest_seal: str,
+    ) -> None:
+        self._disk = disk
+        self._chance = chance
+        self._start = start
+        self._newest_seal = newest_seal
+        self.trainer: Trainer | None = None
+        self.parent = False  # whether this life spawned it and can wait for its status
+        self.now = 0.0
+        self.sealed: Callable[[Seal], None] = lambda _: None
+
+    def perform(self, effect: Effect) -> Writing:  # noqa: C901, PLR0912 - one short case per effect
+        """Carry out one effect; the generator's return value is what goes to the inbox."""
+        disk = self._disk
+        yield
+        match effect:
+            case Record():
+                return self._record(effect)
+            case Seal():
+                return (yield from self._seal(effect))
+            case Spawn():
+                return (yield from self._spawn(effect))
+            case AdvancePivot():
+                return (yield from self._advance(effect.stage, effect.facts))
+            case Answer() | Exit():
+                return effect
+            case SignalTrainer():
+                if self.trainer is not None:
+                    assert self.trainer.attempt == effect.attempt
+                    self.trainer.send(effect.name)
+            case GiveOrders():
+                self._give(effect.orders)
+            case KeepBandit():
+                disk.bandit = effect.bandit
+            case KeepSample():
+                kept = (effect.attempt, effect.policy, effect.sample)
+                if kept not in disk.samples:
+                    disk.samples = [*disk.samples[-16:], kept]
+            case KeepIntent():
+                hold = disk.intent.get("hold", False) if effect.hold is None else effect.hold
+                disk.intent = {"want": effect.want, "done": effect.done, "hold": hold}
+            case Journal():
+                disk.journal.append((effect.event, effect.facts))
+            case CloseAttempt():
+                record = disk.attempts.get(effect.attempt)
+                if record is None:
+                    return Failed("closeattempt", "cannot closeattempt: it has no record")
+                record.end, record.closed = effect.facts, self.now
+            case Pin():
+                disk.pins[effect.step] = effect.note
+            case Say():
+                pass
+            case _:
+                raise AssertionError(f"{effect} is not for the writer")
+        return None
+
+    def _give(self, orders: Orders) -> None:
+        """A serial never comes twice, or a trainer would take old orders for new ones."""
+        assert orders.serial > self._disk.orders.serial, "the orders' serial does not increase"
+        self._disk.orders = orders
+
+    def _record(self, effect: Record) -> Reply:
+        outcome = self._disk.ledger.record(effect.attempt, effect.policy, effect.steps)
+        difference = "" if outcome.differed is None else "loss"
+        return Recorded(
+            effect.attempt, outcome.position, outcome.proved, 0, outcome.differed, difference
+        )
+
+    def _seal(self, effect: Seal) -> Writing:
+        disk, step, verdict = self._disk, effect.verdict.step, effect.verdict
+        ledger = disk.ledger
+        assert effect.ledger == ledger.position(step), f"seal of {step} ahead of the ledger"
+        assert ledger.lines[effect.ledger.entries - 1].step == step
+        self.sealed(effect)
+        if self._chance("seal fails"):
+            return Failed("seal", f"cannot seal step {step}: no room")
+        assert step not in disk.seals, f"step {step} is sealed twice"
+        disk.seal_number += 1
+        point = ResumePoint(step, verdict.sha256, f"{disk.seal_number:064x}")
+        disk.seals[step] = SealFile(
+            point,
+            effect.attempt,
+            effect.policy,
+            effect.bandit,
+            effect.ledger,
+            effect.reports,
+            effect.save,
+            effect.replay[0],
+            self._newest_seal,
+        )
+        self._newest_seal = point.seal
+        yield
+        head = f"{effect.ledger.entries}:{effect.ledger.chain}:{point.seal[:32]}"
+        return Sealed(effect.attempt, step, verdict.sha256, point.seal, head, verdict.name)
+
+    def _spawn(self, effect: Spawn) -> Writing:
+        disk, resume = self._disk, effect.resume
+        assert self.trainer is None or not self.trainer.alive, "two trainers live at once"
+        assert effect.orders.save is None, "an attempt begins with an order to save"
+        assert effect.orders.hold is None, "an attempt begins with an order to wait"
+        if self._chance("spawn fails"):
+            return SpawnFailed(effect.attempt, "cannot start the trainer: no such program")
+        above = resume.step if resume else -1
+        for step in sorted((s for s in disk.seals if s > above), reverse=True):
+            del disk.seals[step]
+            yield
+        for step in sorted((s for s in disk.bins if s > above), reverse=True):
+            del disk.bins[step]
+            yield
+        self._newest_seal = resume.seal if resume else ""
+        assert effect.attempt not in disk.attempts, f"attempt {effect.attempt} begins twice"
+        record = AttemptRecord(
+            effect.attempt, effect.policy, resume, disk.ledger.step, started=self.now
+        )
+        disk.attempts[effect.attempt] = record
+        yield
+        self._give(effect.orders)
+        yield
+        disk.ledger.begin(effect.attempt, record.resumed)
+        if self._chance("spawn fails"):
+            return SpawnFailed(effect.attempt, "cannot start the trainer: not executable")
+        self.trainer, self.parent = self._start(effect.attempt, self.now), True
+        yield
+        return Spawned(effect.attempt, 1000 + effect.attempt, record.ledger_step)
+
+    def _advance(self, stage: str, facts: dict[str, Any]) -> Writing:
+        if self._chance(f"{stage} fails"):
+            return Failed(stage, f"cannot {stage}: no room")
+        match stage:
+            case "requested":
+                assert self._disk.pivot is None, "a pivot begins within a pivot"
+                self._disk.pivot = PivotFile(
+                    stage, facts["text"], facts["asked_step"], facts["when"], facts["by"]
+                )
+            case "stopped":
+                pivot = self._under_way(facts, "requested")
+                pivot.stage, pivot.pin, pivot.honoured = stage, facts["pin"], facts["honoured"]
+            case "installed":
+                yield from self._install(facts)
+            case "done":
+                pivot = self._under_way(facts, "installed")
+                assert facts["first_step"] == facts["pin"].step + 1
+                self._disk.certificates[pivot.policy.number] = {**facts, "when": pivot.when}
+                yield
+                self._disk.pivot = None
+            case "cancelled":
+                assert self._disk.pivot is not None
+                assert self._disk.pivot.stage == "requested", "cancelled after it was stopped"
+                self._disk.pivot = None
+            case _:
+                raise AssertionError(stage)
+        yield
+        return StageDone(stage, facts)
+
+    def _install(self, facts: dict[str, Any]) -> Generator[None, None, None]:
+        """Archive, install, and archive once more, as the shell does; safe to repeat."""
+        disk, pivot = self._disk, self._under_way(facts, "stopped")
+        assert pivot.pin == facts["pin"], "the pin of the journal and of the core differ"
+        kept = disk.archive.setdefault(pivot.policy.number, {})
+        for part in ("bandit", "samples"):
+            value = getattr(disk, part)
+            if value:
+                assert part not in kept, "something archived would be replaced"
+                if part == "bandit":
+                    assert value.policy < pivot.policy.number, "a new bandit would be archived"
+                kept[part] = value
+            setattr(disk, part, None if part == "bandit" else [])
+            yield
+        disk.policies[pivot.policy.number] = pivot.policy
+        yield
+        pivot.stage = "installed"
+
+    def _under_way(self, facts: dict[str, Any], stage: str) -> PivotFile:
+        """The journal of the pivot; it only ever goes forward."""
+        pivot = self._disk.pivot
+        assert pivot is not None, "a pivot goes on that nobody began"
+        assert pivot.policy.number == facts["policy"]
+        assert pivot.stage == stage, f"{pivot.stage} is not the stage before this one"
+        return pivot
