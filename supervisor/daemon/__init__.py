@@ -12,7 +12,7 @@ import selectors
 from collections import deque
 
 from supervisor import clock
-from supervisor.config import Config, read_policy
+from supervisor.config import Config
 from supervisor.control.server import Server
 from supervisor.core.decide import begin, decide
 from supervisor.core.messages import (
@@ -28,25 +28,22 @@ from supervisor.core.messages import (
     Record,
     Recorded,
     ReportsPosition,
-    Sealed,
     SignalTrainer,
     Spawn,
     Spawned,
     Tick,
-    Verdict,
-    Verified,
     Verify,
 )
-from supervisor.daemon.describe import describe, one_line
+from supervisor.daemon.admission import admit
+from supervisor.daemon.describe import one_line
+from supervisor.daemon.errand import Errand
 from supervisor.daemon.following import AHEAD, POLL_SECONDS, Following
+from supervisor.daemon.readback import ReadBack
 from supervisor.daemon.recovery import recover
-from supervisor.errors import SettingsError
 from supervisor.perform import Performer, say
 from supervisor.process.locks import take
 from supervisor.process.sdnotify import Notifier
 from supervisor.process.signals import Signals
-from supervisor.sidecars import archive
-from supervisor.sidecars.checkpoints.verifying import Verifier
 
 LOCK_SECONDS = 2.0
 STATUS_SECONDS = 1.0
@@ -54,19 +51,19 @@ HOUSEKEEPING_SECONDS = 1.0
 
 
 class Daemon:
-    """One supervisor's life. ``errand`` is a request to carry out without staying: save or stop."""
+    """One supervisor's life, or with an ``errand`` a visit: save or stop, without staying."""
 
-    def __init__(self, config: Config, environ: dict[str, str], errand: str | None = None) -> None:
+    def __init__(
+        self, config: Config, environ: dict[str, str], errand: Asked | None = None
+    ) -> None:
         self._config = config
-        self._errand = errand
+        self._errand = Errand(errand) if errand else None
         self._notifier = Notifier.from_environment(environ)
         self._inbox: deque[Event | Answer | Exit] = deque()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._selector = selectors.DefaultSelector()
         self._following: Following | None = None
-        self._verifier = Verifier()
-        self._to_verify: deque[Verify] = deque()
-        self._verifying: Verify | None = None
+        self._readback = ReadBack(config.run / "checkpoints", self._selector, self._inbox.append)
         self._held_back: dict[type, Effect] = {}
         self._ahead = 0
         self._exit: int | None = None
@@ -89,14 +86,16 @@ class Daemon:
             parts = recovered.parts
             closing.callback(parts.events.close)
             closing.callback(parts.ledger.close)
-            if recovered.hold and not self._errand:
+            if self._errand:
+                self._errand.begin(recovered.found.attempt)
+            elif recovered.hold:
                 say(f"held by stop --hold; run stepkeeper release {self._config.run}")
                 return 0
             server = Server(self._config.run)
             closing.callback(server.close)
             self._performer = Performer(parts, self._put)
             self._performer.start()
-            closing.callback(self._verifier.close)
+            closing.callback(self._readback.close)
             closing.callback(self._performer.close)
             self._server = server
             self._register(signals, server)
@@ -108,8 +107,6 @@ class Daemon:
                 self._notifier.ready()
             self._state = state
             self._carry_out(effects)
-            if self._errand:
-                self._put(Asked(0, self._errand, {"by": "an operator, without a daemon"}))
             self._loop(signals)
             self._notifier.stopping()
         return self._exit or 0
@@ -149,12 +146,14 @@ class Daemon:
             case "wake":
                 with contextlib.suppress(BlockingIOError):
                     os.eventfd_read(self._wake)
+            case "signals" if self._errand:
+                self._exit = self._errand.interrupted(signals.drain())
             case "signals":
                 self._inbox.extend(signals.drain())
             case "control":
                 self._inbox.extend(self._server.ready())
             case "verifier":
-                self._verdict()
+                self._readback.ready()
             case _:
                 pass  # the child's end is told by whoever has read its reports to the end
 
@@ -167,33 +166,33 @@ class Daemon:
                 self._exit = item.code
                 return
             case Asked():
-                if not self._admit(item):
+                answer = admit(self._config, self._state, item)
+                if answer is not None:
+                    self._answer(Answer(item.reply, answer))
                     return
             case Recorded() | Failed(what="record"):
                 self._ahead -= 1
             case Spawned():
                 self._follow(item)
-            case Verified():
-                self._next_verification()
             case Ended():
                 self._forget_child()
             case _:
                 pass
         self._state, effects = decide(self._state, item, clock.monotonic())
         self._carry_out(effects)
-        if self._errand == "save" and isinstance(item, Sealed) and not self._state.saves:
-            self._exit = 0
+        if self._errand and self._exit is None:
+            self._exit = self._errand.over(item, self._state, effects)
 
     def _carry_out(self, effects: list[Effect]) -> None:
         """Hand effects on, in order; projections of the fold wait until it has caught up."""
+        if effects and not self._catching_up():
+            self._let_go()
         for effect in effects:
             if isinstance(effect, Verify):
-                self._to_verify.append(effect)
-                if self._verifying is None:
-                    self._next_verification()
+                attempt = self._state.attempt
+                self._readback.add(effect, companion=attempt is None or attempt.companion)
             elif isinstance(effect, Spawn) and self._errand:
-                say("cannot wait for the checkpoint: the trainer has ended", alarm=True)
-                self._exit = 1
+                break
             elif self._catching_up() and _is_projection(effect):
                 self._held_back[type(effect)] = effect
             else:
@@ -207,37 +206,24 @@ class Daemon:
         following = self._following
         if following is None:
             return
+        if self._errand:
+            self._inbox.extend(self._errand.due(caught_up=following.caught_up))
         if self._ahead < AHEAD:
             following.poll()
-        if following.caught_up and self._held_back and not self._inbox:
-            held = self._held_back
-            self._held_back = {}
-            for kind in (KeepBandit, GiveOrders, SignalTrainer):
-                if kind in held:
-                    self._performer.submit(held[kind])
+        if following.caught_up and not self._inbox:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Submit what was held back, before anything newer."""
+        held, self._held_back = self._held_back, {}
+        for kind in (KeepBandit, GiveOrders, SignalTrainer):
+            if kind in held:
+                self._performer.submit(held[kind])
 
     def _put(self, item: Event | Answer | Exit) -> None:
         """Add to the inbox, from any thread."""
         self._inbox.append(item)
         os.eventfd_write(self._wake, 1)
-
-    def _admit(self, asked: Asked) -> bool:
-        """Whether a request goes to the core; status and bad policies are answered here."""
-        if asked.verb == "status":
-            self._server.answer(asked.reply, describe(self._state))
-            return False
-        if asked.verb == "pivot":
-            number = archive.policies(self._config.run)[-1] + 1
-            text = asked.fields["policy"]
-            try:
-                policy = read_policy(
-                    text.encode("utf-8"), number, "the new policy", self._config, present=True
-                )
-            except SettingsError as error:
-                self._server.answer(asked.reply, {"error": str(error)})
-                return False
-            asked.fields.update(policy=policy, text=text)
-        return True
 
     def _answer(self, answer: Answer) -> None:
         if answer.reply:
@@ -266,32 +252,6 @@ class Daemon:
         if self._watched >= 0:
             self._selector.unregister(self._watched)
             self._watched = -1
-
-    def _next_verification(self) -> None:
-        """Read checkpoints back one at a time, in the order they were written."""
-        self._verifying = self._to_verify.popleft() if self._to_verify else None
-        effect, attempt = self._verifying, self._state.attempt
-        if effect is None:
-            return
-        folder = self._config.run / "checkpoints"
-        companion = attempt is None or attempt.companion
-        try:
-            descriptor = self._verifier.start(
-                folder, effect.name, effect.sha256, companion=companion
-            )
-        except OSError as error:
-            problem = f"cannot read {effect.name} back: {error}"
-            verdict = Verdict(effect.step, effect.name, "", 0, "", problem)
-            self._inbox.append(Verified(effect.attempt, verdict))
-            return
-        self._selector.register(descriptor, selectors.EVENT_READ, "verifier")
-
-    def _verdict(self) -> None:
-        descriptor = self._verifier.fileno()
-        verdict = self._verifier.result()
-        if verdict is not None and self._verifying is not None:
-            self._selector.unregister(descriptor)
-            self._inbox.append(Verified(self._verifying.attempt, verdict))
 
     def _keep_up(self, now: float) -> None:
         """Signs of life: the watchdog is fed by the loop itself, so it proves the loop turns."""
