@@ -110,10 +110,11 @@ def note_checkpoint(state: State, report: Checkpoint) -> State:
     pivot = state.pivot
     if pivot is None or pivot.stage is not PivotStage.REQUESTED or not pivot.serial:
         return state
-    cadence = state.settings.cadence
     unordered = report.save is None and report.step >= pivot.asked_step
-    on_boundary = bool(cadence) and report.step % cadence == 0
-    if report.save == pivot.serial or (unordered and (report.reason == "signal" or on_boundary)):
+    # One that ignores signal and order alike is given a whole cadence: the first boundary may
+    # have come before the order did, as a repeated fold cannot tell.
+    late = report.step >= pivot.asked_step + state.settings.cadence
+    if report.save == pivot.serial or (unordered and (report.reason == "signal" or late)):
         return replace(state, pivot=replace(pivot, honoured=report.step))
     return state
 
