@@ -234,7 +234,10 @@ def test_a_ledger_changed_at_the_seals_line_is_refused(path: Path) -> None:
     inside = position._replace(bytes=position.bytes - 1)
     assert "not the end of the line" in refused(path, other)
     assert "not the end of the line" in refused(path, inside)
-    path.write_bytes(whole[:-3] + b'0"}\n' if whole[-4:-3] != b"0" else whole[:-4] + b'1"}\n')
+    path.write_bytes(whole[:-1] + b"x")
+    assert "not the end of the line" in refused(path, position)
+    digit = b"0" if whole[-4:-3] != b"0" else b"1"
+    path.write_bytes(whole[:-4] + digit + whole[-3:])
     refused(path, position)
 
 

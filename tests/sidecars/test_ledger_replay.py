@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -228,7 +229,9 @@ def test_a_run_may_begin_from_weights_of_another(path: Path) -> None:
     assert audit(path).first_step == 112_701
 
 
-def test_a_long_replay_over_many_segments_is_compared_line_by_line(path: Path) -> None:
+def test_a_long_replay_over_many_segments_is_compared_line_by_line(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger = new(path)
     for first in range(1, 20_001, 500):
         ledger.record(1, 1, steps(first, first + 499), WALL)
@@ -239,6 +242,9 @@ def test_a_long_replay_over_many_segments_is_compared_line_by_line(path: Path) -
         proved += ledger.record(2, 1, steps(first, last), WALL).proved
     assert proved == 13_000
     end = ledger.position
+    real, read = os.pread, []
+    monkeypatch.setattr(os, "pread", lambda *given: read.append(given[1]) or real(*given))
     ledger.begin(3, 19_990, "")
     assert ledger.record(3, 1, steps(19_991, 20_000), WALL).position == end
     ledger.close()
+    assert sum(read) < 5_000 * 300, "a seek reads a segment's lines at most"

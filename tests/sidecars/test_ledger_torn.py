@@ -49,6 +49,9 @@ class Torn:
         ledger.begin(1, 0, "")
         ledger.record(1, 1, [self.sixth._replace(**changes)], LATER)
         position = ledger.position
+        ledger.begin(2, 5, "")
+        again_6 = ledger.record(2, 1, [self.sixth._replace(**changes)], LATER)
+        assert (again_6.proved, again_6.position) == (1, position)
         ledger.close()
         data = self.path.read_bytes()
         assert data.startswith(self.whole)
