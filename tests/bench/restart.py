@@ -17,8 +17,7 @@ from pathlib import Path
 
 from tests.bench.demo import demo_run
 from tests.bench.figures import Figure, say, table
-from tests.bench.watching import moment_of_death, until
-from tests.support.daemon import Daemon
+from tests.bench.watching import moment_of_death, started, until
 from tests.support.runs import Run, make_run, scripted
 
 BARE = [sys.executable, "-S", "-c", "import time; print(time.perf_counter())"]
@@ -53,8 +52,7 @@ def main(words: list[str]) -> int:
 def _rounds(run: Run, count: int) -> dict[str, list[float]]:
     """Milliseconds of each kind, over ``count`` kills in one life of the supervisor."""
     seen: dict[str, list[float]] = {}
-    daemon = Daemon(run).start()
-    try:
+    with started(run):
         for _ in range(count):
             sealed = max(run.seals(), default=0)
             attempt = len(run.attempts())
@@ -70,11 +68,6 @@ def _rounds(run: Run, count: int) -> dict[str, list[float]]:
             if (began := _first_instruction(run, attempt + 1)) is not None:
                 seen.setdefault("instruction", []).append(1000 * (began - died))
                 seen.setdefault("from kill", []).append(1000 * (began - killed))
-    except (TimeoutError, ValueError):
-        say(daemon.describe())
-        raise
-    finally:
-        daemon.finish()
     return seen
 
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from tests.bench.figures import Figure, say, table
-from tests.support.daemon import Daemon
+from tests.bench.watching import started
 from tests.support.runs import ROOT, Run, make_run, scripted
 
 
@@ -42,18 +42,20 @@ def main(words: list[str]) -> int:
 
 def _made(folder: Path, lines: int) -> Run:
     trainer = scripted(steps=lines, every=max(500, lines // 20), buffer=100, no_phases=True)
-    daemon = Daemon(make_run(folder, trainer, every=max(500, lines // 20))).start()
-    try:
+    with started(make_run(folder, trainer, every=max(500, lines // 20))) as daemon:
         code = daemon.wait(600)
-    finally:
-        daemon.finish()
-    found = sum(1 for _ in (folder / "demo.loss.json").open("rb"))
-    if code != 0 or found != lines:
-        raise ValueError(f"cannot go on: exit {code}, {found} lines\n{daemon.output()}")
+        found = sum(1 for _ in (folder / "demo.loss.json").open("rb"))
+        if code != 0 or found != lines:
+            raise ValueError(f"cannot go on: exit code {code}, {found} lines")
     return daemon.run
 
 
 def _milliseconds(command: list[str]) -> float:
     began = time.perf_counter()
-    subprocess.run(command, cwd=ROOT, capture_output=True, check=True, stdin=subprocess.DEVNULL)
-    return 1000 * (time.perf_counter() - began)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    passed = 1000 * (time.perf_counter() - began)
+    if done.returncode > 1 or done.stderr:  # 1 is an answer: no trainer is running
+        raise ValueError(f"cannot time {command[2:]}: {done.stderr or done.returncode}")
+    return passed

@@ -6,7 +6,6 @@ Every figure is of the real supervisor over a real trainer process on this machi
 from __future__ import annotations
 
 import argparse
-import signal
 import tempfile
 import time
 from pathlib import Path
@@ -14,8 +13,7 @@ from statistics import quantiles
 
 from tests.bench.figures import Figure, say, table
 from tests.bench.toggle import pace
-from tests.bench.watching import Tail, cpu_seconds, resident, until
-from tests.support.daemon import Daemon
+from tests.bench.watching import Tail, cpu_seconds, resident, started, until
 from tests.support.runs import make_run, scripted
 from tests.support.scripted_reports import pause
 
@@ -65,43 +63,34 @@ def _pass_through(
     trainer = scripted(
         steps=steps, every=every, buffer=100, no_phases=True, no_final=every == NEVER
     )
-    daemon = Daemon(make_run(folder, trainer, every=every))
-    try:
-        daemon.start()
+    with started(make_run(folder, trainer, every=every)) as daemon:
+        run, before = daemon.run, 0
         if absent:
-            until(daemon.run.trainer_pid, "the trainer", 30)
+            until(run.trainer_pid, "the trainer", 30)
             daemon.kill()
-            until(lambda: not daemon.run.pids(), "the trainer's end", 600)
-            before = daemon.run.last_step()
+            until(lambda: not run.pids(), "the trainer's end", 600)
+            before = run.last_step()
             daemon.start()
-            until(lambda: daemon.run.last_step() > before, "the first step", 30, 0.002)
-        else:
-            until(daemon.run.last_step, "the first step", 30, 0.002)
-        began, first = time.perf_counter(), daemon.run.last_step()
+        until(lambda: run.last_step() > before, "the first step", 30, 0.002)
+        began, first = time.perf_counter(), run.last_step()
         seen = [resident(daemon.pid)]
-        while (last := daemon.run.last_step()) < steps:
-            seen.append(resident(daemon.pid))
-            if time.perf_counter() - began > 600:
-                raise TimeoutError(f"cannot go on: step {last} after 600 s")  # noqa: TRY301 - shown
-            pause(0.05)
-        rate = (steps - first) / (time.perf_counter() - began)
-    except (TimeoutError, ValueError):
-        say(daemon.describe())
-        raise
-    else:
-        return seen, rate
-    finally:
-        daemon.finish()
+
+        def passed() -> bool:
+            done = run.last_step() >= steps
+            if not done:
+                seen.append(resident(daemon.pid))
+            return done
+
+        until(passed, f"step {steps}", 600, 0.05)
+        return seen, (steps - first) / (time.perf_counter() - began)
 
 
 def cpu(folder: Path, quick: bool) -> list[Figure]:  # noqa: FBT001 - a switch of the command
     """Share of one core that the supervisor uses while nothing but steps happens."""
     figures = []
     for rate, target in ((100, 1.5), (1, 0.4)):
-        daemon = Daemon(make_run(folder / str(rate), scripted(rate=rate, every=NEVER)))
-        try:
-            daemon.start()
-            until(lambda daemon=daemon: daemon.run.last_step() >= 2, "the first steps", 30)
+        with started(make_run(folder / str(rate), scripted(rate=rate, every=NEVER))) as daemon:
+            until(lambda run=daemon.run: run.last_step() >= 2, "the first steps", 30)
             shares = []
             for _ in range(3 if quick else 6):
                 before, began = cpu_seconds(daemon.pid)[0], time.perf_counter()
@@ -109,16 +98,12 @@ def cpu(folder: Path, quick: bool) -> list[Figure]:  # noqa: FBT001 - a switch o
                 used = cpu_seconds(daemon.pid)[0] - before
                 shares.append(100 * used / (time.perf_counter() - began))
             figures.append(Figure(f"CPU at {rate} steps/s", "% of a core", shares, target))
-        finally:
-            daemon.finish()
     return figures
 
 
 def latency(folder: Path, quick: bool) -> list[Figure]:  # noqa: FBT001 - a switch of the command
     """From a step's report to its visible ledger line, looked for every half millisecond."""
-    daemon = Daemon(make_run(folder / "run", scripted(rate=100, every=500)))
-    try:
-        daemon.start()
+    with started(make_run(folder / "run", scripted(rate=100, every=500))) as daemon:
         until(lambda: daemon.run.last_step() >= 50, "the first steps", 30)
         ledger = Tail(daemon.run.path / "demo.loss.json")
         reports = Tail(daemon.run.path / "attempts/000001/reports.jsonl")
@@ -130,9 +115,6 @@ def latency(folder: Path, quick: bool) -> list[Figure]:  # noqa: FBT001 - a swit
             appeared |= {line["step"]: now for line in lines}
             pause(0.0005)
         written = {r["step"]: r["at"] for r in reports.new() if r["report"] == "step"}
-    finally:
-        daemon.signal(signal.SIGTERM)
-        daemon.finish()
     delays = [1000 * (appeared[s] - written[s]) for s in appeared if s in written]
     cuts = quantiles(delays, n=100)
     return [

@@ -19,8 +19,7 @@ from statistics import fmean
 
 from tests.bench.demo import demo_run
 from tests.bench.figures import Figure
-from tests.bench.watching import until
-from tests.support.daemon import Daemon
+from tests.bench.watching import started, until
 from tests.support.scripted_reports import pause
 
 IDLE = "import signal; signal.pause()"
@@ -31,20 +30,18 @@ def pace(folder: Path, quick: bool) -> list[Figure]:  # noqa: FBT001 - a switch 
     """Steps a second with the supervisor running, as a share of those with it stopped."""
     run = demo_run(folder / "run", every=100_000)
     rounds, seconds = (3, 4) if quick else (12, 8)
-    daemon = Daemon(run)
     idle = subprocess.Popen([sys.executable, "-S", "-c", IDLE], stdin=subprocess.DEVNULL)
     slots: dict[str, list[list[Slot]]] = {"supervisor": [], "idle": []}
     try:
-        daemon.start()
-        until(lambda: daemon.run.last_step() >= 20, "the first steps", 120)
-        for _ in range(rounds):
-            slots["supervisor"].append(_toggle(daemon.pid, seconds))
-            slots["idle"].append(_toggle(idle.pid, seconds))
-        steps = [float(step["at"]) for step in run.reports(1, "step")]
+        with started(run) as daemon:
+            until(lambda: daemon.run.last_step() >= 20, "the first steps", 120)
+            for _ in range(rounds):
+                slots["supervisor"].append(_toggle(daemon.pid, seconds))
+                slots["idle"].append(_toggle(idle.pid, seconds))
+            steps = [float(step["at"]) for step in run.reports(1, "step")]
     finally:
         idle.kill()
         idle.wait()
-        daemon.finish()
     together = {who: _share(steps, [*chain.from_iterable(r)]) for who, r in slots.items()}
     shares = {who: [*filter(None, (_share(steps, s) for s in r))] for who, r in slots.items()}
     if not all(together.values()):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.support.daemon import Daemon
+from tests.support.runs import Run
 from tests.support.scripted_reports import pause
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -72,3 +76,16 @@ class Tail:
         self.position += len(data)
         *lines, self.rest = (self.rest + data).split(b"\n")
         return [json.loads(line) for line in lines]
+
+
+@contextlib.contextmanager
+def started(run: Run) -> Iterator[Daemon]:
+    """The supervisor on a run; on a failure all that helps is shown, and everything is ended."""
+    daemon = Daemon(run)
+    try:
+        yield daemon.start()
+    except (TimeoutError, ValueError, AssertionError):
+        sys.stdout.write(daemon.describe() + "\n")
+        raise
+    finally:
+        daemon.finish()
