@@ -28,6 +28,7 @@ from supervisor.core.state import (
     State,
     Want,
 )
+from supervisor.daemon.named import named_phases
 from supervisor.errors import LedgerError, RefusedError
 from supervisor.perform import Parts, read_intent, say
 from supervisor.process.child import adopt, find_by_token
@@ -91,11 +92,11 @@ def recover(config: Config) -> Recovered:
     policy = _policy_in_force(config, parts, journal, fresh=last is None)
     state = _state(config, policy, seals, last)
     found = _found(parts, newest, last, journal)
-    state = replace(state, orders=_orders(run))
+    state = replace(state, orders=_orders(run), named=named_phases(run, newest, policy.number))
     if found.attempt is not None:
         state = _restored(state, found.attempt, newest)
     state, retired = _reconciled(state, config)
-    intent = read_intent(parts)
+    intent = read_intent(run)
     unfinished = (
         intent.get("want") == "stop"
         and not intent.get("done")

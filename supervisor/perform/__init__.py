@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import sys
 import threading
 import traceback
@@ -38,8 +37,8 @@ from supervisor.core.messages import (
 )
 from supervisor.errors import StepkeeperError
 from supervisor.perform import pivoting, spawning
+from supervisor.perform.intent import read_intent, write_intent
 from supervisor.perform.parts import Parts
-from supervisor.process.identity import boot_id
 from supervisor.sidecars import bandit_state
 from supervisor.sidecars.checkpoints import marks
 from supervisor.sidecars.checkpoints.seals import (
@@ -121,7 +120,7 @@ class Performer:
             case KeepSample():
                 parts.samples.add(effect.attempt, effect.policy, effect.sample)
             case KeepIntent():
-                self._keep_intent(effect)
+                write_intent(parts.run, effect.want, effect.by, done=effect.done, hold=effect.hold)
             case Journal():
                 once = effect.event in _FOLDED
                 parts.events.append(effect.event, effect.facts, clock.wall(), once=once)
@@ -198,27 +197,6 @@ class Performer:
             replay=Replay(*effect.replay),
             time=clock.wall(),
         )
-
-    def _keep_intent(self, effect: KeepIntent) -> None:
-        before = read_intent(self.parts)
-        record = {
-            "want": effect.want,
-            "by": effect.by or before.get("by", ""),
-            "boot_id": boot_id(),
-            "done": effect.done,
-            "hold": before.get("hold", False) if effect.hold is None else effect.hold,
-            "time": clock.wall(),
-        }
-        write_file(self.parts.run / "intent.json", json.dumps(record).encode("ascii") + b"\n")
-
-
-def read_intent(parts: Parts) -> dict[str, object]:
-    """What the operator wants, as last made durable; empty where nothing was."""
-    try:
-        record = json.loads((parts.run / "intent.json").read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return record if isinstance(record, dict) else {}
 
 
 def say(text: str, *, alarm: bool = False) -> None:

@@ -1,0 +1,121 @@
+"""Where a run stands, read from its files and locks alone: never locks, writes or waits.
+
+Imports next to nothing, since ``status`` must answer at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from supervisor.errors import UnknownError
+from supervisor.process.locks import held
+from supervisor.sidecars.checkpoints.catalogue import scan
+from supervisor.sidecars.checkpoints.seals import SealRecord
+from supervisor.sidecars.tailing import tail
+
+_BLOCK = 1 << 18
+_STEP = b'"report":"step"'
+
+
+def supervised(run: Path) -> bool:
+    """Whether a supervisor keeps the run now."""
+    return held(run / "run.lock")
+
+
+def trained(run: Path) -> bool:
+    """Whether its trainer lives, supervised or not."""
+    return held(run / "trainer.lock")
+
+
+def name_of(run: Path) -> str:
+    """What the run's sidecars are called. Raises UnknownError where run.toml cannot be read."""
+    path = run / "run.toml"
+    try:
+        name = tomllib.loads(path.read_text("utf-8")).get("name")
+    except (OSError, ValueError) as error:
+        raise UnknownError(f"cannot read {path}: {error}") from None
+    return name if isinstance(name, str) else run.name
+
+
+def ledger_path(run: Path) -> Path:
+    """The ledger's path."""
+    return run / f"{name_of(run)}.loss.json"
+
+
+def last_line(run: Path) -> dict[str, Any] | None:
+    """The ledger's last whole line, or None."""
+    try:
+        lines = tail(ledger_path(run), 1)
+        return dict(json.loads(lines[0])) if lines else None
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise UnknownError(f"cannot read the last line of {ledger_path(run)}") from None
+
+
+def record(path: Path) -> dict[str, Any] | None:
+    """A JSON file of the run, or None where it is not there. Raises UnknownError."""
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UnknownError(f"cannot read {path}: {error}") from None
+    if not isinstance(found, dict):
+        raise UnknownError(f"cannot read {path}: it holds no object")
+    return found
+
+
+def last_attempt(run: Path) -> dict[str, Any] | None:
+    """The newest attempt's record, or None."""
+    try:
+        names = [name for name in os.listdir(run / "attempts") if name.isdigit()]  # noqa: PTH208 - names only
+    except FileNotFoundError:
+        return None
+    for name in sorted(names, key=int, reverse=True):
+        found = record(run / "attempts" / name / "attempt.json")
+        if found is not None:
+            return found
+    return None
+
+
+def reports_path(run: Path, attempt: int) -> Path:
+    """Where an attempt's reports are."""
+    return run / "attempts" / f"{attempt:06d}" / "reports.jsonl"
+
+
+def last_report(run: Path, attempt: int) -> dict[str, Any] | None:
+    """The newest step that an attempt has reported, whoever has read it; None where none."""
+    try:
+        with reports_path(run, attempt).open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _BLOCK))
+            lines = file.read().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return None
+    for line in reversed(lines):
+        if _STEP in line:
+            try:
+                return dict(json.loads(line))
+            except ValueError:
+                continue
+    return None
+
+
+def seals(run: Path, n: int = 1) -> tuple[SealRecord, ...]:
+    """The newest seals that the run can resume from."""
+    return scan(run / "checkpoints").newest(n)
+
+
+def head_of(seal: SealRecord) -> str:
+    """The witness of a seal: entries, chain and seal, to be noted outside."""
+    return f"{seal.ledger.entries}:{seal.ledger.chain}:{seal.digest[:32]}"
+
+
+def policy_in_force(run: Path) -> int:
+    """The number of the newest policy, 0 before the first start."""
+    numbers = [int(path.stem) for path in (run / "policies").glob("*.toml") if path.stem.isdigit()]
+    return max(numbers, default=0)
