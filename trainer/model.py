@@ -45,6 +45,19 @@ class Block(nn.Module):
         return x + F.linear(F.relu(F.linear(_norm(x), self.up)), self.down)
 
 
+class Head(nn.Module):
+    """The output head; a module, since a module's own parameters come before its children's."""
+
+    def __init__(self, vocabulary: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocabulary, width))
+
+    @override
+    def forward(self, x: Tensor) -> Tensor:
+        """``x`` is [batch, time, width], the result [batch, time, vocabulary]."""
+        return F.linear(_norm(x), self.weight)
+
+
 class Transformer(nn.Module):
     """From tokens to the loss of predicting each next one."""
 
@@ -54,7 +67,7 @@ class Transformer(nn.Module):
         self.tokens = nn.Parameter(torch.empty(shape.vocabulary, shape.width))
         self.positions = nn.Parameter(torch.empty(shape.context, shape.width))
         self.layers = nn.ModuleList(Block(shape.width, shape.heads) for _ in range(shape.layers))
-        self.head = nn.Parameter(torch.empty(shape.vocabulary, shape.width))
+        self.head = Head(shape.vocabulary, shape.width)
 
     @torch.no_grad()
     def initialise(self, seed: int) -> None:
@@ -70,7 +83,8 @@ class Transformer(nn.Module):
         x = F.embedding(tokens, self.tokens) + self.positions[: tokens.size(1)]
         for layer in self.layers:
             x = layer(x)
-        return F.linear(_norm(x), self.head)
+        logits: Tensor = self.head(x)
+        return logits
 
     @override
     def forward(self, sequences: Tensor) -> Tensor:

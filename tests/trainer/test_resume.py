@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from tests.trainer.tiny import Life, live, make_run
 from trainer import rng
 from trainer.contract.wire import Phase, Report, Step
+from trainer.run import Run
 
 STEPS = 30
 MIXES = {
@@ -107,7 +109,7 @@ def test_the_generators_of_every_library_go_on_where_they_were(
 # Each of these leaves one part of the state out, as a resume might that merely works.
 
 
-def sabotage(life: Life, change: Any) -> Path:
+def sabotage(life: Life, change: Callable[[dict[str, Any]], None]) -> Path:
     """Change the companion of the last checkpoint."""
     path = life.newest()
     beside = path.with_suffix(".json")
@@ -147,7 +149,7 @@ def test_without_its_moments_the_weights_go_elsewhere(
 ) -> None:
     run, first = cut(whole, tmp_path, 13)
 
-    def forget(built: Any) -> None:
+    def forget(built: Run) -> None:
         for tensor in getattr(built.state.optimizer, part):
             tensor.zero_()
 

@@ -34,7 +34,8 @@ Sections = dict[str, dict[str, Any]]
 
 MODEL = {"vocabulary": 256, "width": 16, "heads": 2, "layers": 1, "context": 12}
 TRAIN = {"steps": 30, "batch": 3, "lr": 0.01, "warmup_steps": 4, "threads": 1, "device": "cpu"}
-WORDS = "the quick brown fox jumps over a lazy dog while nobody looks on".split()
+TEXT = "the quick brown fox jumps over a lazy dog while nobody looks on"
+WORDS = TEXT.split()
 
 
 def toml(sections: Sections) -> str:
@@ -89,7 +90,7 @@ def give_orders(
     temporary.rename(run / "orders.json")
 
 
-def launch(run: Path, attempt: int, resume: Path | None, folder: str = "checkpoints") -> Launch:
+def launch(run: Path, attempt: int, resume: Path | None) -> Launch:
     """As a supervisor would start the trainer."""
     return Launch(
         run=run,
@@ -97,7 +98,7 @@ def launch(run: Path, attempt: int, resume: Path | None, folder: str = "checkpoi
         reports=run / f"reports-{attempt}.jsonl",
         orders=run / "orders.json",
         resume=resume,
-        checkpoints=run / folder,
+        checkpoints=run / "checkpoints",
         orphan_after=900.0,
         steps=None,
         every_seconds=None,
@@ -147,18 +148,16 @@ def live(
     attempt: int = 1,
     resume: Path | None = None,
     stop_after: int | None = None,
-    folder: str = "checkpoints",
     acts: dict[tuple[str, int], Callable[[], None]] | None = None,
     change: Callable[[Run], None] = lambda _run: None,
-    requests: Requests | None = None,
 ) -> Life:
     """Train in this process from ``resume`` on.
 
     ``stop_after`` sets the request that SIGTERM sets, within that step; ``acts`` happen right
     after the report of that name and step; ``change`` sees the run before its first step.
     """
-    how = launch(run, attempt, resume, folder)
-    requests = requests or Requests()
+    how = launch(run, attempt, resume)
+    requests = Requests()
     path = run / f"reports-{attempt}.jsonl"
     file = FileReports(path, lambda: requests.stop)
     todo = dict(acts or {})
