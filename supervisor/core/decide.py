@@ -7,10 +7,10 @@ from typing import assert_never
 
 from supervisor.core import pivot as pivots
 from supervisor.core import saving
-from supervisor.core.bandit import Retired
+from supervisor.core.bandit import Retired, reconcile
 from supervisor.core.ending import drained, ended, spawn_failed
 from supervisor.core.folding import bad_report, take_reports
-from supervisor.core.lifecycle import kill, spawn, stop, stop_asked
+from supervisor.core.lifecycle import kill, phases_to_order, spawn, stop, stop_asked
 from supervisor.core.messages import (
     Answer,
     Asked,
@@ -20,6 +20,7 @@ from supervisor.core.messages import (
     Event,
     Exit,
     Failed,
+    GiveOrders,
     Journal,
     KeepBandit,
     KeepIntent,
@@ -28,12 +29,14 @@ from supervisor.core.messages import (
     Say,
     Sealed,
     Signalled,
+    SourcesSeen,
     Spawned,
     SpawnFailed,
     StageDone,
     Tick,
     Verified,
 )
+from supervisor.core.policy import problem_of
 from supervisor.core.state import Attempt, Life, Pivot, PivotStage, State, Want
 
 Turn = tuple[State, list[Effect]]
@@ -73,14 +76,12 @@ def _leaving(state: State, effects: list[Effect]) -> Turn:
 
 def _begin(state: State, found: Found, now: float) -> Turn:
     state = replace(state, attempt=found.attempt, pivot=found.pivot)
-    effects: list[Effect] = [
-        Journal("arm-retired", {"arm": r.arm.name, "why": r.why, "served": r.arm.served})
-        for r in found.retired
-    ]
-    effects += [Say(f"arm {r.arm.name} retired: {r.why}", alarm=True) for r in found.retired]
+    effects = _tell_retired(found.retired)
     if found.attempt is not None:
         # Ready or not: its reports are not read yet, and a stop must not kill what may be training.
-        orders = state.orders._replace(serial=state.orders.serial + 1, phases=state.bandit.phases)
+        orders = state.orders._replace(
+            serial=state.orders.serial + 1, phases=phases_to_order(state, state.bandit)
+        )
         state = replace(state, life=Life.RUNNING, orders=orders)
         effects.append(Say(f"following attempt {found.attempt.number}"))
     if found.stop_unfinished:
@@ -121,10 +122,37 @@ def _turn(state: State, event: Event, now: float) -> Turn:
             return _stage_done(state, event, now)
         case Failed():
             return _failed(state, event, now)
+        case SourcesSeen():
+            return _sources_seen(state, event)
         case Tick():
             return _tick(state, now)
         case _:
             assert_never(event)
+
+
+def _tell_retired(retired: tuple[Retired, ...]) -> list[Effect]:
+    journal: list[Effect] = [
+        Journal("arm-retired", {"arm": r.arm.name, "why": r.why, "served": r.arm.served})
+        for r in retired
+    ]
+    return journal + [Say(f"arm {r.arm.name} retired: {r.why}", alarm=True) for r in retired]
+
+
+def _sources_seen(state: State, event: SourcesSeen) -> Turn:
+    """Retire arms whose source went, from the next phase on; one that is back starts empty."""
+    problem = problem_of(state.policy, event.live)
+    if problem:
+        text = f"cannot serve policy {state.policy.number} with the sources there are: {problem}"
+        return replace(state, live=event.live), [Say(text, alarm=True)]
+    step = state.attempt.last_step if state.attempt else 0
+    bandit, retired = reconcile(state.bandit, state.policy, event.live, step)
+    state = replace(state, live=event.live, bandit=bandit)
+    if state.attempt is None or not retired:
+        return state, _tell_retired(retired)
+    phases = phases_to_order(state, bandit)
+    orders = state.orders._replace(serial=state.orders.serial + 1, phases=phases)
+    state = replace(state, orders=orders)
+    return state, [*_tell_retired(retired), GiveOrders(orders), KeepBandit(bandit)]
 
 
 def _go_on(state: State, now: float) -> Turn:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from supervisor.core import pivot as pivots
 from supervisor.core.bandit import count_steps, finish_phase
-from supervisor.core.lifecycle import grace, kill
+from supervisor.core.lifecycle import grace, kill, phases_to_order
 from supervisor.core.messages import (
     BadReport,
     Cause,
@@ -32,6 +32,7 @@ from trainer.contract.wire import (
     Evaluation,
     Finished,
     Phase,
+    PhaseOrder,
     Ready,
     Report,
     Sample,
@@ -174,8 +175,14 @@ def _ready(state: State, attempt: Attempt, report: Ready) -> Turn:
 
 
 def _phase(state: State, report: Phase) -> Turn:
+    decided = next((p for p in state.bandit.phases if p.phase == report.phase), None)
+    ran = PhaseOrder(report.phase, report.last - report.first + 1, report.weights)
+    if ran != decided and report.phase not in (p.phase for p in state.named):
+        state = replace(state, named=(*state.named, ran))
     bandit = finish_phase(state.bandit, state.policy, report)
-    orders = state.orders._replace(serial=state.orders.serial + 1, phases=bandit.phases)
+    orders = state.orders._replace(
+        serial=state.orders.serial + 1, phases=phases_to_order(state, bandit)
+    )
     state = replace(state, bandit=bandit, orders=orders)
     effects: list[Effect] = [GiveOrders(orders), KeepBandit(bandit)]
     if report.repeated:

@@ -20,6 +20,7 @@ from supervisor.core.messages import (
     Spawn,
 )
 from supervisor.core.state import Attempt, Life, PivotStage, State, Want
+from trainer.contract.wire import PhaseOrder
 
 Turn = tuple[State, list[Effect]]
 
@@ -31,7 +32,10 @@ def spawn(state: State, now: float) -> Turn:
     point = newest.point if newest else None
     bandit = _bandit_at(state)
     orders = state.orders._replace(
-        serial=state.orders.serial + 1, phases=bandit.phases, save=None, hold=None
+        serial=state.orders.serial + 1,
+        phases=phases_to_order(state, bandit),
+        save=None,
+        hold=None,
     )
     step = point.step if point else 0
     attempt = Attempt(
@@ -55,6 +59,12 @@ def spawn(state: State, now: float) -> Turn:
             {"attempt": number, "policy": state.policy.number, "resumed": step},
         ),
     ]
+
+
+def phases_to_order(state: State, bandit: BanditState) -> tuple[PhaseOrder, ...]:
+    """The decided phases; a replay is given those that its reports name, repeats included."""
+    named = {phase.phase: phase for phase in state.named}
+    return tuple(named.get(phase.phase, phase) for phase in bandit.phases)
 
 
 def _bandit_at(state: State) -> BanditState:

@@ -217,6 +217,7 @@ def _installed(state: State, pivot: Pivot) -> Turn:
         state,
         policy=pivot.policy,
         bandit=bandit,
+        named=(),
         restarts=restarts,
         pivot=replace(pivot, stage=PivotStage.INSTALLED),
     )

@@ -231,6 +231,7 @@ def sealed(state: State, event: Sealed) -> Turn:
         attempt=attempt,
         pending=state.pending[1:],
         seals=(point, *state.seals)[:KEPT_SEALS],
+        named=tuple(p for p in state.named if p.phase > first.bandit.finished),
         restarts=restarts,
     )
     state, more = seal_next(state)

@@ -26,7 +26,7 @@ from supervisor.core.messages import (
     Verdict,
 )
 from supervisor.core.policy import Policy
-from trainer.contract.wire import Orders
+from trainer.contract.wire import Orders, PhaseOrder
 
 KEPT_SEALS = 16
 NO_ORDERS = Orders(0, (), None, None)
@@ -202,7 +202,10 @@ class Pivot:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything the next decision depends on, but the event and the time."""
+    """Everything the next decision depends on, but the event and the time.
+
+    ``named`` are phases since the newest seal that ran otherwise than decided, as reported.
+    """
 
     settings: Settings
     policy: Policy
@@ -216,6 +219,7 @@ class State:
     seals: tuple[SealPoint, ...] = ()
     pending: tuple[PendingSeal, ...] = ()
     orders: Orders = NO_ORDERS
+    named: tuple[PhaseOrder, ...] = ()
     saves: tuple[SaveRequest, ...] = ()
     restarts: Restarts = Restarts()
     pivot: Pivot | None = None

@@ -10,6 +10,7 @@ import contextlib
 import os
 import selectors
 from collections import deque
+from pathlib import Path
 
 from supervisor import clock
 from supervisor.config import Config
@@ -29,6 +30,7 @@ from supervisor.core.messages import (
     Recorded,
     ReportsPosition,
     SignalTrainer,
+    SourcesSeen,
     Spawn,
     Spawned,
     Tick,
@@ -44,6 +46,7 @@ from supervisor.perform import Performer, say
 from supervisor.process.locks import take
 from supervisor.process.sdnotify import Notifier
 from supervisor.process.signals import Signals
+from supervisor.process.watch import Watch
 
 LOCK_SECONDS = 2.0
 STATUS_SECONDS = 1.0
@@ -95,6 +98,8 @@ class Daemon:
             closing.callback(server.close)
             self._performer = Performer(parts, self._put)
             self._performer.start()
+            self._watch = Watch((*self._config.sources.values(), *self._settings_files()))
+            closing.callback(self._watch.close)
             closing.callback(self._readback.close)
             closing.callback(self._performer.close)
             self._server = server
@@ -115,6 +120,7 @@ class Daemon:
         self._selector.register(self._wake, selectors.EVENT_READ, "wake")
         self._selector.register(signals, selectors.EVENT_READ, "signals")
         self._selector.register(server, selectors.EVENT_READ, "control")
+        self._selector.register(self._watch, selectors.EVENT_READ, "watch")
 
     def _loop(self, signals: Signals) -> None:
         while self._exit is None:
@@ -263,9 +269,21 @@ class Daemon:
             self._notifier.status(one_line(self._state))
             self._status_due = now + STATUS_SECONDS
         if now >= self._housekeeping_due:
+            self._look_around()
             self._inbox.extend(self._server.ready())
             self._server.renew()
             self._housekeeping_due = now + HOUSEKEEPING_SECONDS
+
+    def _settings_files(self) -> tuple[Path, Path]:
+        return self._config.run / "run.toml", self._config.run / "policy.toml"
+
+    def _look_around(self) -> None:
+        """Tell the core of sources that came or went, the operator of settings not in force."""
+        changed = self._watch.changed()
+        for path in changed & set(self._settings_files()):
+            say(f"{path.name} changed: what is in force stays as it is; see stepkeeper check")
+        if changed and (live := self._config.live) != self._state.live:
+            self._inbox.append(SourcesSeen(live))
 
 
 def _is_projection(effect: Effect) -> bool:

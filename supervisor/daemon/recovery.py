@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from supervisor import clock
-from supervisor.config import Config, read_policy, read_text
+from supervisor.config import Config, read_policy
 from supervisor.core import bandit as bandits
 from supervisor.core.decide import Found
 from supervisor.core.messages import LedgerPosition, ReportsPosition, ResumePoint
@@ -28,6 +28,7 @@ from supervisor.core.state import (
     State,
     Want,
 )
+from supervisor.daemon.in_force import policy_in_force
 from supervisor.daemon.named import named_phases
 from supervisor.errors import LedgerError, RefusedError
 from supervisor.perform import Parts, read_intent, say
@@ -89,7 +90,7 @@ def recover(config: Config) -> Recovered:
     )
     if ledger.torn is not None:
         say(f"the ledger ended in a torn piece: {ledger.torn}", alarm=True)
-    policy = _policy_in_force(config, parts, journal, fresh=last is None)
+    policy = policy_in_force(config, parts, journal, fresh=last is None)
     state = _state(config, policy, seals, last)
     found = _found(parts, newest, last, journal)
     state = replace(state, orders=_orders(run), named=named_phases(run, newest, policy.number))
@@ -123,44 +124,6 @@ def _run_id(events: Events, run: Path, *, fresh: bool) -> str:
     events.append("run-created", {"run": run_id}, clock.wall())
     events.sync()
     return run_id
-
-
-def _policy_in_force(
-    config: Config, parts: Parts, journal: archive.PivotModel | None, *, fresh: bool
-) -> Policy:
-    """The newest of policies/; a run without one takes policy.toml as its first."""
-    run = config.run
-    numbers = archive.policies(run)
-    edited = run / "policy.toml"
-    if not numbers:
-        text = read_text(edited)
-        policy = read_policy(text, 1, edited, config)
-        archive.install_policy(run, 1, text)
-        return policy
-    number = numbers[-1]
-    if journal is not None and journal.stage != "installed" and number >= journal.policy:
-        number = journal.policy - 1  # installed, but the stage is not durable: it is done again
-    path = archive.policy_path(run, number)
-    text = path.read_bytes()
-    if not fresh and journal is None and not config.bandit.exists():
-        number = _reset_by_hand(parts, number, text)
-    elif edited.exists() and edited.read_bytes() != text and journal is None:
-        say(
-            f"cannot use policy.toml: it differs from policy {number} in force; "
-            f"run stepkeeper pivot {run} --policy {edited}",
-            alarm=True,
-        )
-    return read_policy(text, number, path, config)
-
-
-def _reset_by_hand(parts: Parts, number: int, text: bytes) -> int:
-    """A bandit state that was moved away while nothing ran is a reset of the same policy."""
-    if not scan(parts.checkpoints).newest():
-        return number
-    archive.install_policy(parts.run, number + 1, text)
-    parts.events.append("pivot-by-hand", {"policy": number + 1}, clock.wall())
-    say(f"{parts.config.bandit.name} was moved away: reset as policy {number + 1}", alarm=True)
-    return number + 1
 
 
 def _state(

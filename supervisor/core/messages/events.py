@@ -132,6 +132,13 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class SourcesSeen:
+    """The arms whose source is there now; sent when that changed."""
+
+    live: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed; sent when a deadline of the state is due."""
 
@@ -149,5 +156,6 @@ Event = (
     | Signalled
     | StageDone
     | Failed
+    | SourcesSeen
     | Tick
 )

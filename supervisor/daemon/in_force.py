@@ -1,0 +1,48 @@
+"""Which policy is in force: the newest of policies/, never an edited ``policy.toml``."""
+
+from __future__ import annotations
+
+from supervisor import clock
+from supervisor.config import Config, read_policy, read_text
+from supervisor.core.policy import Policy
+from supervisor.perform import Parts, say
+from supervisor.sidecars import archive
+from supervisor.sidecars.checkpoints import scan
+
+
+def policy_in_force(
+    config: Config, parts: Parts, journal: archive.PivotModel | None, *, fresh: bool
+) -> Policy:
+    """The newest of policies/; a run without one takes policy.toml as its first."""
+    run = config.run
+    numbers = archive.policies(run)
+    edited = run / "policy.toml"
+    if not numbers:
+        text = read_text(edited)
+        policy = read_policy(text, 1, edited, config)
+        archive.install_policy(run, 1, text)
+        return policy
+    number = numbers[-1]
+    if journal is not None and journal.stage != "installed" and number >= journal.policy:
+        number = journal.policy - 1  # installed, but the stage is not durable: it is done again
+    path = archive.policy_path(run, number)
+    text = path.read_bytes()
+    if not fresh and journal is None and not config.bandit.exists():
+        number = _reset_by_hand(parts, number, text)
+    elif edited.exists() and edited.read_bytes() != text and journal is None:
+        say(
+            f"cannot use policy.toml: it differs from policy {number} in force; "
+            f"run stepkeeper pivot {run} --policy {edited}",
+            alarm=True,
+        )
+    return read_policy(text, number, path, config)
+
+
+def _reset_by_hand(parts: Parts, number: int, text: bytes) -> int:
+    """A bandit state that was moved away while nothing ran is a reset of the same policy."""
+    if not scan(parts.checkpoints).newest():
+        return number
+    archive.install_policy(parts.run, number + 1, text)
+    parts.events.append("pivot-by-hand", {"policy": number + 1}, clock.wall())
+    say(f"{parts.config.bandit.name} was moved away: reset as policy {number + 1}", alarm=True)
+    return number + 1

@@ -1,0 +1,51 @@
+"""Find the phases that dead attempts named since the newest seal, for the replay that follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from supervisor.core.messages import Reports, ReportsPosition
+from supervisor.perform.spawning import reports_path
+from supervisor.process.reports import Follower
+from supervisor.sidecars import attempts
+from supervisor.sidecars.checkpoints import SealRecord
+from trainer.contract.wire import Phase, PhaseOrder
+
+
+def named_phases(run: Path, newest: SealRecord | None, policy: int) -> tuple[PhaseOrder, ...]:
+    """Every phase reported after the newest seal by attempts that have ended, the last one's word.
+
+    They ran as reported, whatever the bandit decides now: a repeated phase, say, or one whose
+    arm was retired on the way. Costs a read of those reports.
+    """
+    first = newest.attempt if newest else 1
+    found: dict[int, PhaseOrder] = {}
+    for number in attempts.numbers(run):
+        if number < first:
+            continue
+        record = attempts.read(run, number)
+        if record.ended is None or record.policy != policy:
+            continue
+        position = ReportsPosition(number, 0, 0)
+        if newest is not None and newest.attempt == number:
+            position = ReportsPosition(**newest.reports._asdict())
+        for phase in _phases(run, position):
+            found[phase.phase] = phase
+    return tuple(found.values())
+
+
+def _phases(run: Path, position: ReportsPosition) -> list[PhaseOrder]:
+    follower = Follower(reports_path(run, position.attempt), position)
+    found: list[PhaseOrder] = []
+    try:
+        while not follower.exhausted:
+            for event in follower.poll():
+                if isinstance(event, Reports):
+                    found += [_order(r) for r in event.reports if isinstance(r, Phase)]
+    finally:
+        follower.close()
+    return found
+
+
+def _order(report: Phase) -> PhaseOrder:
+    return PhaseOrder(report.phase, report.last - report.first + 1, report.weights)
