@@ -14,10 +14,15 @@ from supervisor.control.verbs import LIMIT, address
 from supervisor.errors import UnknownError
 
 
+class NobodyAnswersError(UnknownError):
+    """No supervisor listens: there is none, or it has not come so far yet."""
+
+
 def request(run: Path, verb: str, fields: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Ask the supervisor of ``run``; its answer, in which ``error`` is a refusal.
 
-    Raises UnknownError where none answers within ``seconds``.
+    Raises UnknownError where none answers within ``seconds``, NobodyAnswersError where the
+    request reached nobody.
     """
     line = json.dumps({"verb": verb, **fields}, allow_nan=False).encode("ascii") + b"\n"
     try:
@@ -33,7 +38,7 @@ def request(run: Path, verb: str, fields: dict[str, Any], seconds: float) -> dic
     except TimeoutError:
         raise UnknownError(f"cannot {verb} {run}: no answer within {seconds:g} s") from None
     except OSError as error:
-        raise UnknownError(
+        raise NobodyAnswersError(
             f"cannot {verb} {run}: no supervisor answers ({error.strerror})"
         ) from None
     except ValueError:

@@ -179,7 +179,7 @@ class Server:
 
     def _receive(self, client: _Client) -> Iterator[Asked]:
         # Imported here: a command that only asks shall not pay for the core's vocabulary.
-        from supervisor.core.messages import Asked  # noqa: PLC0415 -- import time, see above
+        from supervisor.core.messages import Asked  # noqa: PLC0415 - import time, see above
 
         try:
             piece = client.link.recv(LIMIT + 1)

@@ -102,7 +102,7 @@ def value(environ: bytes, key: bytes) -> str:
 
 def pids() -> list[int]:
     """Every process that can be seen now, in the kernel's order."""
-    return [int(name) for name in os.listdir(_PROC) if name.isdigit()]  # noqa: PTH208 -- names only, in the restart path
+    return [int(name) for name in os.listdir(_PROC) if name.isdigit()]  # noqa: PTH208 - names only, in the restart path
 
 
 def identify(pid: int, token: str) -> Identity | None:

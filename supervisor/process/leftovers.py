@@ -123,10 +123,10 @@ def _touches(pid: int, run: Path) -> bool:
     within = f"{run}/"
     links = [f"/proc/{pid}/cwd"]
     with contextlib.suppress(OSError):
-        links += [f"/proc/{pid}/fd/{number}" for number in os.listdir(f"/proc/{pid}/fd")]  # noqa: PTH208 -- names only
+        links += [f"/proc/{pid}/fd/{number}" for number in os.listdir(f"/proc/{pid}/fd")]  # noqa: PTH208 - names only
     for link in links:
         with contextlib.suppress(OSError):
-            if f"{os.readlink(link)}/".startswith(within):  # noqa: PTH115 -- text, not a Path
+            if f"{os.readlink(link)}/".startswith(within):  # noqa: PTH115 - text, not a Path
                 return True
     return False
 

@@ -28,7 +28,7 @@ def take(path: Path, seconds: float, wait: Callable[[float], None] = clock.pause
     a lock.
     """
     # Imported here: filelock costs 30 ms that a command which only reads should not pay.
-    from filelock import lock_descriptor  # noqa: PLC0415 -- import time, see above
+    from filelock import lock_descriptor  # noqa: PLC0415 - import time, see above
 
     deadline = clock.monotonic() + seconds
     while True:
@@ -86,13 +86,13 @@ def holders(path: Path) -> list[int]:
 
 def holds(pid: int, name: str) -> bool:
     """Whether a process holds the lock on some file of that name."""
-    return any(os.path.basename(path) == name for path, _ in _locked(f"/proc/{pid}"))  # noqa: PTH119 -- text
+    return any(os.path.basename(path) == name for path, _ in _locked(f"/proc/{pid}"))  # noqa: PTH119 - text
 
 
 def _locked(process: str) -> Iterator[tuple[str, os.stat_result]]:
     """Path and facts of every file that a process holds locked."""
     try:
-        descriptors = os.listdir(f"{process}/fd")  # noqa: PTH208 -- names only
+        descriptors = os.listdir(f"{process}/fd")  # noqa: PTH208 - names only
     except OSError:
         return
     for number in descriptors:
@@ -100,7 +100,7 @@ def _locked(process: str) -> Iterator[tuple[str, os.stat_result]]:
         with contextlib.suppress(OSError):
             # Having the file open is not enough: the description must carry the lock.
             if b"FLOCK  ADVISORY  WRITE" in Path(f"{process}/fdinfo/{number}").read_bytes():
-                yield os.readlink(link), os.stat(link)  # noqa: PTH115, PTH116 -- follows the descriptor
+                yield os.readlink(link), os.stat(link)  # noqa: PTH115, PTH116 - follows the descriptor
 
 
 def _open(path: Path) -> int:

@@ -15,7 +15,10 @@ _NAMES = {int(number): number.name.removeprefix("SIG") for number in HANDLED}
 
 
 def block() -> None:
-    """Hold handled signals back in the calling thread, over a re-exec; entering lets them in."""
+    """Hold handled signals back over a re-exec; entering ``Signals`` in the next life lets them in.
+
+    Holds for the calling thread alone, so no other one may run any more: it would take them.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
 
 
@@ -68,5 +71,5 @@ def _record(_number: int, _frame: FrameType | None) -> None:
     """Nothing: the interpreter has already written the number to the wake-up descriptor."""
 
 
-def _restore(number: signal.Signals, handler: Any) -> None:  # noqa: ANN401 -- as signal gives it
+def _restore(number: signal.Signals, handler: Any) -> None:  # noqa: ANN401 - as signal gives it
     signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -87,8 +87,8 @@ class Watch:
     def _start_observer(self) -> None:
         # Imported here: only the daemon watches, and it can do without.
         try:
-            from watchdog.events import FileSystemEventHandler  # noqa: PLC0415 -- see above
-            from watchdog.observers import Observer  # noqa: PLC0415 -- see above
+            from watchdog.events import FileSystemEventHandler  # noqa: PLC0415 - see above
+            from watchdog.observers import Observer  # noqa: PLC0415 - see above
 
             writer = self._writer
 

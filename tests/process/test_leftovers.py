@@ -124,7 +124,8 @@ def test_one_that_starts_another_when_it_is_ended_leaves_nothing(lives: Lives) -
     code = (
         "import os, signal, subprocess, sys, time\n"
         "def again(*_):\n"
-        "    print(subprocess.Popen(['sleep', '1000']).pid, flush=True); os._exit(0)\n"
+        "    heir = subprocess.Popen(['sleep', '1000'])\n"
+        "    os.write(1, f'{heir.pid}\\n'.encode()); os._exit(0)\n"
         "signal.signal(15, again); print('on', flush=True); time.sleep(1000)\n"
     )
     trainer = lives.python(code)

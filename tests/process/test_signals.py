@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import select
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from supervisor.core.messages import Signalled
-from supervisor.process.signals import HANDLED, Signals, block
+from supervisor.process.signals import HANDLED, Signals
+from tests.support.runs import ROOT
 
 
 def kill(*numbers: signal.Signals) -> None:
@@ -65,14 +68,33 @@ def test_what_was_there_before_is_put_back() -> None:
         os.close(writer)
 
 
-def test_signals_held_back_over_a_re_exec_are_let_in_by_the_next_life() -> None:
+LIVES = """
+import os, signal, sys
+from supervisor.process.signals import Signals, block
+if sys.argv[1] == "first":
     with Signals():
         block()
-        kill(signal.SIGTERM, signal.SIGUSR1)
-    assert {signal.SIGTERM, signal.SIGUSR1} <= signal.sigpending()
-    with Signals() as signals:
-        assert {told.name for told in signals.drain()} == {"TERM", "USR1"}
-        assert not set(HANDLED) & signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            os.kill(os.getpid(), number)
+        os.execv(sys.executable, [sys.executable, "-c", sys.argv[2], str(os.getpid()), ""])
+blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+with Signals() as signals:
+    print(int(sys.argv[1]) == os.getpid(), signal.SIGTERM in blocked)
+    print(*sorted(told.name for told in signals.drain()))
+    print(*signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+"""
+
+
+def test_signals_that_come_during_a_re_exec_are_let_in_by_the_next_life() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIVES, "first", LIVES],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert done.stdout.splitlines() == ["True True", "TERM USR1", ""]
 
 
 def test_a_failing_start_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:

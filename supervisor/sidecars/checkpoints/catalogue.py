@@ -201,7 +201,7 @@ class Catalogue:
 def scan(folder: Path) -> Catalogue:
     """List the folder; one that is not there holds nothing. Raises OSError."""
     try:
-        names = frozenset(os.listdir(folder))  # noqa: PTH208 -- names only, in the restart path
+        names = frozenset(os.listdir(folder))  # noqa: PTH208 - names only, in the restart path
     except FileNotFoundError:
         names = frozenset()
     return Catalogue(folder, names)

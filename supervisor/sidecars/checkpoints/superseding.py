@@ -20,7 +20,7 @@ def supersede(folder: Path, attempt: int, above: int) -> tuple[int, ...]:
     the same call moves the next time. Nothing is ever replaced, and nothing is created where
     there is nothing to move. Raises OSError.
     """
-    found = {_step(name) for name in os.listdir(folder)}  # noqa: PTH208 -- names only
+    found = {_step(name) for name in os.listdir(folder)}  # noqa: PTH208 - names only
     steps = sorted((step for step in found if step is not None and step > above), reverse=True)
     if not steps:
         return ()

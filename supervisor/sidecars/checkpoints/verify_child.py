@@ -14,9 +14,7 @@ import sys
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from trainer.contract.checkpoint_format import (
     HEADER_BYTES,
@@ -27,6 +25,9 @@ from trainer.contract.checkpoint_format import (
     read_header,
     step_of,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _CHUNK: Final = 1 << 20  # numbers at a time
 _NICENESS: Final = 10  # the trainer comes first
@@ -102,6 +103,9 @@ def _numbers(
 def _chunks(
     file: io.FileIO, count: int, digest: Digest, path: str
 ) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.float32]]]]:
+    # Imported here, so that only a process that reads a checkpoint back loads it.
+    import numpy as np  # noqa: PLC0415 - see above
+
     buffer = np.empty(min(count, _CHUNK), "<f4")
     for start in range(0, count, _CHUNK):
         numbers = buffer[: min(_CHUNK, count - start)]
@@ -119,14 +123,14 @@ def _chunks(
 def _fault(
     array: str, start: int, numbers: np.ndarray[Any, np.dtype[np.float32]], path: str
 ) -> CheckpointFormatError | None:
-    finite = np.isfinite(numbers)
-    if not finite.all():
-        at = int(np.argmin(finite))
+    sound = abs(numbers) < float("inf")  # false for what is not a number, too
+    if not sound.all():
+        at = int(sound.argmin())
         return CheckpointFormatError(
             path, f"{array}[{start + at}]", "a finite number", float(numbers[at])
         )
     if array == "v" and float(numbers.min()) < 0:
-        at = int(np.argmin(numbers))
+        at = int(numbers.argmin())
         return CheckpointFormatError(path, f"v[{start + at}]", "0 or more", float(numbers[at]))
     return None
 
