@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from supervisor.config import Config, read_policy
+from supervisor.config import Config
 from supervisor.core.messages import Asked
-from supervisor.core.policy import Policy
 from supervisor.core.state import State
 from supervisor.daemon.describe import describe
-from supervisor.errors import SettingsError
+from supervisor.errors import StepkeeperError
+from supervisor.perform import unattended
 from supervisor.sidecars import archive
 
 
@@ -32,20 +31,10 @@ def _read_policy(config: Config, state: State, fields: dict[str, Any]) -> dict[s
         text = archive.policy_path(config.run, state.policy.number).read_text("utf-8")
     if not isinstance(text, str):
         return {"error": "cannot pivot: the policy must be given as TOML text"}
-    number = archive.policies(config.run)[-1] + 1
     try:
-        policy = read_policy(text.encode("utf-8"), number, "the new policy", config, present=True)
-    except SettingsError as error:
-        return {"error": str(error), "problems": list(error.problems)}
-    if is_same(policy, state.policy) and not fields.get("reset"):
-        return {
-            "error": f"cannot pivot: the policy is the same as policy {state.policy.number} in "
-            "force; to begin it anew ask for a reset"
-        }
+        _, policy = unattended.next_policy(config, text)
+        unattended.refuse_the_same(policy, state.policy, reset=bool(fields.get("reset")))
+    except StepkeeperError as error:
+        return {"error": str(error)}
     fields.update(policy=policy, text=text)
     return None
-
-
-def is_same(one: Policy, other: Policy) -> bool:
-    """Whether two policies mean the same, however their texts are written."""
-    return replace(one, number=0, digest="") == replace(other, number=0, digest="")

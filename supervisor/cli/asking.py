@@ -1,0 +1,98 @@
+"""Ask whoever keeps a run, and wait for what the request does to the run's files."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from supervisor import clock
+from supervisor.cli import standing
+from supervisor.control.asking import NobodyAnswersError, request
+from supervisor.errors import StepkeeperError, UnknownError
+
+T = TypeVar("T")
+ANSWER_SECONDS = 20.0
+STARTING_SECONDS = 20.0  # from the lock to the socket: the ledger is read back in between
+ABSENCE_SECONDS = 10.0  # a supervisor that is being restarted comes back within
+_POLL = 0.05
+
+
+def ask(run: Path, verb: str, fields: dict[str, Any]) -> dict[str, Any] | None:
+    """The supervisor's answer, or None where there is no supervisor.
+
+    Raises StepkeeperError where it refuses, UnknownError where it does not answer.
+    """
+    deadline = clock.monotonic() + STARTING_SECONDS
+    while standing.supervised(run):
+        try:
+            answer = request(run, verb, fields, ANSWER_SECONDS)
+        except NobodyAnswersError:
+            if clock.monotonic() > deadline:
+                raise
+            clock.pause(_POLL)
+            continue
+        if "error" in answer:
+            raise StepkeeperError(str(answer["error"]))
+        return answer
+    return None
+
+
+@contextlib.contextmanager
+def interruptible(what_stands: str) -> Iterator[None]:
+    """Turn Ctrl-C into what became of the request, and what to do."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise UnknownError(f"cannot wait any longer: interrupted; {what_stands}") from None
+
+
+def wait(look: Callable[[], T | None]) -> T:
+    """The first result of ``look`` that is not None; it raises where waiting is in vain."""
+    while (found := look()) is None:
+        clock.pause(_POLL)
+    return found
+
+
+class Absence:
+    """Notices that a run has had no supervisor for longer than a restart takes."""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+        self._since: float | None = None
+
+    def too_long(self) -> bool:
+        """Whether that is so; to be asked again and again."""
+        if standing.supervised(self._run):
+            self._since = None
+            return False
+        now = clock.monotonic()
+        self._since = now if self._since is None else self._since
+        return now - self._since > ABSENCE_SECONDS
+
+
+def visit(run: Path, verb: str, fields: dict[str, Any]) -> None:
+    """Save or stop a trainer that nobody supervises: adopt it, act, seal, leave.
+
+    Raises StepkeeperError where that fails, UnknownError where it is interrupted.
+    """
+    # Imported here: nothing of it is needed where a supervisor answers.
+    from supervisor.config import load  # noqa: PLC0415 - see above
+    from supervisor.core.messages import Asked  # noqa: PLC0415 - see above
+    from supervisor.daemon import Daemon  # noqa: PLC0415 - see above
+    from supervisor.daemon.errand import INTERRUPTED  # noqa: PLC0415 - see above
+    from supervisor.perform import unattended  # noqa: PLC0415 - see above
+
+    unattended.refuse_a_stranger(run, verb)
+    asked = Asked(0, verb, {**fields, "by": f"{unattended.by()}, without a supervisor"})
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        code = Daemon(load(run), {}, asked).run()
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if code:
+        alarms = [line for line in said.getvalue().splitlines() if line.startswith("ALARM: ")]
+        last = alarms[-1].removeprefix("ALARM: ") if alarms else "it ended without a reason"
+        raise StepkeeperError(last if last.startswith("cannot") else f"cannot {verb} {run}: {last}")

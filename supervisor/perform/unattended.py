@@ -1,0 +1,157 @@
+"""What an operator wants, written into a run that nobody supervises: its next start obeys."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from supervisor import clock
+from supervisor.config import Config, read_policy
+from supervisor.core.policy import Policy
+from supervisor.errors import StepkeeperError
+from supervisor.perform.intent import write_intent
+from supervisor.process.locks import take
+from supervisor.sidecars import archive
+from supervisor.sidecars.archive import PivotModel
+from supervisor.sidecars.events import Events
+from trainer.contract.durable import write_file
+from trainer.contract.wire import WireError, format_orders, read_orders
+
+LOCK_SECONDS = 2.0
+
+
+def refuse_a_stranger(run: Path, verb: str) -> None:
+    """Raise StepkeeperError for a user who neither owns the run nor is root."""
+    owner, uid = run.stat().st_uid, os.geteuid()
+    if uid not in (0, owner):
+        raise StepkeeperError(
+            f"cannot {verb} {run}: uid {uid} is not the owner of this run, uid {owner}"
+        )
+
+
+def by() -> str:
+    """Who asks, for the records."""
+    return f"uid {os.geteuid()} pid {os.getpid()}"
+
+
+def stop(run: Path, *, hold: bool) -> None:
+    """Record that nothing shall run. Raises LockHeldError where somebody keeps the run."""
+    with _alone(run):
+        write_intent(run, "stop", by(), done=True, hold=hold)
+
+
+def release(run: Path) -> None:
+    """Let a held run start again. Raises LockHeldError."""
+    with _alone(run):
+        write_intent(run, "run", by(), done=True, hold=False)
+
+
+def request_pivot(
+    config: Config, text: str, *, when: Literal["boundary", "now"], step: int, reset: bool
+) -> int:
+    """Leave a pivot for the next start; the new policy's number. ``step`` is the last one done.
+
+    Raises SettingsError for a policy that does not hold, LockHeldError, and StepkeeperError where
+    a pivot is under way or the policy is the one in force.
+    """
+    run = config.run
+    with _alone(run):
+        under_way = archive.read_pivot(run)
+        if under_way is not None:
+            raise StepkeeperError(
+                f"cannot pivot: the pivot to policy {under_way.policy} is {under_way.stage}"
+            )
+        number, policy = next_policy(config, text)
+        refuse_the_same(policy, in_force(config)[1], reset=reset)
+        record = PivotModel(
+            stage="requested",
+            policy=number,
+            text=text,
+            asked_step=step,
+            when=when,
+            by=by(),
+            requested=clock.wall(),
+        )
+        archive.write_pivot(run, record)
+        _journal(run, "pivot-requested", {"policy": number, "step": step})
+    return number
+
+
+def cancel_pivot(run: Path) -> int:
+    """Withdraw a pivot that has not stopped the trainer; the policy's number.
+
+    Raises StepkeeperError where there is none, or it has gone too far.
+    """
+    with _alone(run):
+        record = archive.read_pivot(run)
+        if record is None:
+            raise StepkeeperError("cannot cancel: no pivot is under way")
+        if record.stage != "requested":
+            raise StepkeeperError(
+                f"cannot cancel the pivot to policy {record.policy}: it is {record.stage}, and "
+                "the next stepkeeper run completes it"
+            )
+        _withdraw_order(run)
+        archive.forget_pivot(run)
+        facts = {"policy": record.policy, "why": "by the operator"}
+        _journal(run, "pivot-cancelled", facts)
+    return record.policy
+
+
+def in_force(config: Config) -> tuple[str, Policy]:
+    """Text and value of the policy in force. Raises StepkeeperError before the first start."""
+    numbers = archive.policies(config.run)
+    if not numbers:
+        raise StepkeeperError(
+            f"cannot pivot {config.run}: it has never started, so no policy is in force; edit "
+            f"{config.run / 'policy.toml'}"
+        )
+    path = archive.policy_path(config.run, numbers[-1])
+    data = path.read_bytes()
+    return data.decode("utf-8"), read_policy(data, numbers[-1], path, config)
+
+
+def next_policy(config: Config, text: str) -> tuple[int, Policy]:
+    """Number and value of a policy that is to follow. Raises SettingsError."""
+    number = max(archive.policies(config.run), default=0) + 1
+    policy = read_policy(text.encode("utf-8"), number, "the new policy", config, present=True)
+    return number, policy
+
+
+def refuse_the_same(policy: Policy, before: Policy, *, reset: bool) -> None:
+    """Raise StepkeeperError where nothing would change, unless that is asked for."""
+    if not reset and replace(policy, number=0, digest="") == replace(before, number=0, digest=""):
+        raise StepkeeperError(
+            f"cannot pivot: the policy is the same as policy {before.number} in force; to begin it "
+            "anew ask for a reset (--reset)"
+        )
+
+
+def _withdraw_order(run: Path) -> None:
+    path = run / "orders.json"
+    with contextlib.suppress(FileNotFoundError, WireError):
+        orders = read_orders(path.read_bytes())
+        if orders.save is not None and orders.save.then == "exit":
+            write_file(path, format_orders(orders._replace(serial=orders.serial + 1, save=None)))
+
+
+def _journal(run: Path, event: str, facts: dict[str, Any]) -> None:
+    events = Events.open(run / "events.jsonl")
+    try:
+        events.append(event, facts, clock.wall())
+        events.sync()
+    finally:
+        events.close()
+
+
+@contextlib.contextmanager
+def _alone(run: Path) -> Iterator[None]:
+    lock = take(run / "run.lock", LOCK_SECONDS)
+    try:
+        yield
+    finally:
+        os.close(lock)
