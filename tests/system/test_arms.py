@@ -1,0 +1,88 @@
+"""Arms that come, go and were never there, with the real supervisor and its journal."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.daemon import Daemon
+from tests.support.runs import Run, policy_text, scripted
+
+pytestmark = pytest.mark.system
+
+Supervise = Callable[..., Daemon]
+
+
+def arms_after(run: Run, step: int) -> set[str]:
+    return {line["arm"] for line in run.ledger() if line["step"] > step}
+
+
+def test_a_source_that_disappears_is_retired_at_the_next_phase(supervise: Supervise) -> None:
+    daemon = supervise(scripted(every=100, rate=200), every=100, arms=("a", "b", "c")).start()
+    daemon.until_step(60)
+    shutil.rmtree(daemon.run.path / "sources" / "c")
+    daemon.until(lambda: daemon.run.events("arm-retired"), "the arm's retirement")
+    retired = daemon.run.last_step()
+    daemon.until_step(retired + 150)
+    assert daemon.stop() == 0
+    event = daemon.run.events("arm-retired")[0]
+    assert (event["arm"], event["why"]) == ("c", "unavailable")
+    assert event["served"] > 0
+    assert arms_after(daemon.run, retired + 90) == {"a", "b"}
+    state = json.loads((daemon.run.path / "demo.state.json").read_text())
+    assert [arm["arm"] for arm in state["retired"]] == ["c"]
+    assert set(state["arms"]) == {"a", "b"}
+
+
+def test_a_source_that_is_missing_at_the_start_holds_no_weight(supervise: Supervise) -> None:
+    daemon = supervise(scripted(steps=100, every=100, rate=1000), every=100, arms=("a", "b", "c"))
+    shutil.rmtree(daemon.run.path / "sources" / "b")
+    daemon.start()
+    assert daemon.wait() == 0
+    assert arms_after(daemon.run, 0) == {"a", "c"}
+
+
+def test_a_zombie_arm_is_retired_at_the_start_with_its_numbers(supervise: Supervise) -> None:
+    """State carried over from another life names an arm that no policy has any more."""
+    daemon = supervise(scripted(every=100, rate=500), every=100, arms=("a", "b", "c")).start()
+    daemon.until_seal(100)
+    assert daemon.stop() == 0
+    last = daemon.run.last_step()
+    for path in (daemon.run.path / "policy.toml", daemon.run.path / "policies" / "0001.toml"):
+        path.write_text(policy_text(("a", "b"), "static", "share"))
+    daemon.start()
+    daemon.until_step(last + 150)
+    assert daemon.stop() == 0
+    event = daemon.run.events("arm-retired")[0]
+    assert (event["arm"], event["why"]) == ("c", "zombie")
+    assert arms_after(daemon.run, last + 90) == {"a", "b"}
+    assert "arm c retired: zombie" in daemon.output()
+
+
+def test_a_phase_repeated_for_want_of_a_supervisor_is_repeated_in_the_replay(
+    supervise: Supervise,
+) -> None:
+    trainer = scripted(every=10_000, rate=400, phase_wait=0.2)
+    arms = {"a": {"weight": 1.0}, "b": {"weight": 3.0}}
+    daemon = supervise(trainer, every=10_000, arms=arms, algorithm="ucb1").start()
+    daemon.until_step(30)
+    trainer_pid = daemon.until_trainer()
+    daemon.kill()
+    daemon.until(
+        lambda: [r for r in daemon.run.reports(1, "phase") if r["repeated"]], "a repeated phase"
+    )
+    os.kill(trainer_pid, signal.SIGKILL)
+    reported = daemon.run.reports(1, "step")[-1]["step"]
+    daemon.start()
+    daemon.until_step(reported + 20)
+    assert daemon.stop() == 0
+    steps = [line["step"] for line in daemon.run.ledger()]
+    assert steps == list(range(1, steps[-1] + 1))
+    ended = [p["last"] for p in daemon.run.reports(1, "phase")][-1]
+    replay = daemon.run.events("replay")[0]
+    assert replay["proved"] >= ended  # the phase in progress at the death has no report to go by
