@@ -68,7 +68,7 @@ def test_a_phase_repeated_for_want_of_a_supervisor_is_repeated_in_the_replay(
     supervise: Supervise,
 ) -> None:
     trainer = scripted(every=10_000, rate=400, phase_wait=0.2)
-    arms = {"a": {"weight": 1.0}, "b": {"weight": 3.0}}
+    arms = ("a", "b", "c", "d", "e", "f", "g", "h")  # enough that no two phases weigh them alike
     daemon = supervise(trainer, every=10_000, arms=arms, algorithm="ucb1").start()
     daemon.until_step(30)
     trainer_pid = daemon.until_trainer()
