@@ -208,16 +208,15 @@ def test_ranges_side_by_side_find_what_one_pass_finds(
     assert (reports[0].torn_regions, reports[0].voided, reports[0].steps) == (1, 100, 700)
     assert reports[1:] == reports[:1] * 3
     lines = path.read_bytes().splitlines(keepends=True)
-    for k in (0, 1, 12, 13, 14, 250, 499, 500, 501, 600, 799):
+    for k in (*range(16), 250, 499, 500, 501, 600, 799):  # some are the last of a range
         path.write_bytes(
             b"".join([*lines[:k], edit(lines[k]) if k != 500 else b"zz\n", *lines[k + 1 :]])
         )
         monkeypatch.setattr(auditing, "SHARE", 3_000)
-        cut = [audit(path, processes=count) for count in (1, 2)]
+        cut = [audit(path, processes=count) for count in ((1, 2) if k % 5 == 0 else (1,))]
         monkeypatch.setattr(auditing, "SHARE", 1 << 30)
         whole = audit(path)
-        assert (cut[0].fault_line, cut[0].fault) == (whole.fault_line, whole.fault)
-        assert cut[0] == cut[1]
+        assert cut == [whole] * len(cut)
         # Behind a torn piece the break shows at the piece, and the fault names both lines.
         assert whole.fault_line == (k if k == 501 else k + 1)
         assert f"line {k + 1} " in whole.fault or whole.fault_line == k + 1
