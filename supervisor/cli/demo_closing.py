@@ -1,0 +1,54 @@
+"""The demo's last words: the loss as a plot, the mix per policy, and what to try next."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from supervisor.cli.demo_settings import POLISH
+from supervisor.cli.demo_stage import Stage
+from supervisor.cli.plot import plot
+from supervisor.cli.printing import table
+
+
+def sum_up(stage: Stage) -> None:
+    """What the whole run looks like, read from its files."""
+    say, watch = stage.screen.say, stage.watch
+    say("\nThe loss over the whole run")
+    say(plot(watch.losses(), marks=stage.marks))
+    say("\nSteps of each arm")
+    say(_mix(watch.lines()))
+    if sample := watch.last_sample():
+        say(f"\nThe model's newest sample, after {watch.step} steps: {sample!r}")
+
+
+def what_next(stage: Stage, *, goes_on: bool) -> None:
+    """Commands on the directory that is left behind."""
+    tries = [
+        ("status", (), "where it stands, and what is at risk"),
+        ("tail", ("-n", "5"), "the newest steps"),
+        ("loss", ("--plot",), "the plot again, from the ledger alone"),
+        ("checkpoints", ("--verify",), "every checkpoint, read back"),
+        ("audit", (), "the whole history, verified"),
+    ]
+    if goes_on:
+        tries.insert(0, ("run", (), "go on from the last step; Ctrl-C stops it"))
+        tries.append(
+            ("pivot", ("--policy", f"{{run}}/{POLISH}", "--plan"), "what a pivot would do")
+        )
+    lines = [(f"{stage.line(verb, *words)}", why) for verb, words, why in tries]
+    width = max(len(line) for line, _ in lines)
+    stage.screen.say(f"\nLeft in {stage.shown}; try next:")
+    for line, why in lines:
+        stage.screen.say(f"   {line:<{width}}   {why}")
+
+
+def _mix(lines: list[dict[str, object]]) -> str:
+    """How many steps each arm served, one column for each policy."""
+    policies = sorted({str(line["policy"]) for line in lines})
+    counts = Counter((str(line["arm"]), str(line["policy"])) for line in lines)
+    totals = Counter(str(line["policy"]) for line in lines)
+    rows = [
+        [f"   {arm}", *(f"{counts[arm, p]} ({counts[arm, p] / totals[p]:.0%})" for p in policies)]
+        for arm in sorted({arm for arm, _ in counts})
+    ]
+    return table(["   arm", *(f"policy {policy}" for policy in policies)], rows)
