@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from supervisor.core.bandit import BanditState, count_steps, finish_phase, fresh
 from supervisor.core.messages import (
-    AdvancePivot,
     Effect,
     Event,
     Exit,
     GiveOrders,
+    Reports,
     Seal,
     Spawn,
     Tick,
 )
-from supervisor.core.state import Life, PivotStage, State
+from supervisor.core.state import KEPT_SEALS, Life, Pivot, PivotStage, State
 from tests.support.world.disk import Disk
 from trainer.contract.wire import Phase, PhaseOrder, Step
 
 FORWARD = {
     None: {None, PivotStage.ASKED},
-    PivotStage.ASKED: {PivotStage.ASKED, PivotStage.REQUESTED, None},
+    PivotStage.ASKED: {PivotStage.ASKED, PivotStage.REQUESTED, PivotStage.STOPPING, None},
     PivotStage.REQUESTED: {PivotStage.REQUESTED, PivotStage.STOPPING, None},
     PivotStage.STOPPING: {PivotStage.STOPPING, PivotStage.STOPPED},
     PivotStage.STOPPED: {PivotStage.STOPPED, PivotStage.INSTALLED},
@@ -70,6 +70,9 @@ class Laws:
             assert before.deadline is not None
         if self._exact:
             self._of_phases(after)
+        if isinstance(event, Reports):
+            waited = [r for r in event.reports if isinstance(r, Phase) and r.repeated]
+            assert not waited, f"the trainer waited in vain for a phase: {waited}"
 
     def _of_life(self, state: State) -> None:
         timed = state.life in (Life.BACKOFF, Life.STOPPING)
@@ -97,11 +100,21 @@ class Laws:
         now = after.pivot.stage if after.pivot else None
         # Several turns of a pivot may fall into one event: the trainer's end stops and pins.
         assert now in FORWARD[was], f"the pivot went from {was} to {now}"
-        if after.pivot is not None and after.pivot.pin is not None:
-            pin = after.pivot.pin
-            if now in (PivotStage.STOPPING, PivotStage.STOPPED, PivotStage.INSTALLED):
-                assert after.seals[0].point == pin, "the pin is not what will be resumed"
-            assert after.life is Life.IDLE or now not in (PivotStage.STOPPING, PivotStage.STOPPED)
+        if after.pivot is None or after.pivot.pin is None:
+            return
+        if now in (PivotStage.STOPPING, PivotStage.STOPPED):
+            assert after.life in (Life.IDLE, Life.LEAVING)
+            assert after.seals[0].point == after.pivot.pin, "the pin is not the newest seal"
+        elif now is PivotStage.INSTALLED:
+            self._goes_on_from_the_pin(after, after.pivot)
+
+    def _goes_on_from_the_pin(self, state: State, pivot: Pivot) -> None:
+        """What will be resumed is the pin, or what the new policy has sealed above it."""
+        for seal in state.seals:
+            if seal.point == pivot.pin:
+                return
+            assert seal.policy == pivot.policy.number, f"{seal.point} would be resumed"
+        assert len(state.seals) == KEPT_SEALS, "the pin is not among the seals"
 
     def _of_spawn(self, state: State, effect: Spawn) -> None:
         """A resume point is the newest seal, with the bandit state of its step."""
@@ -112,7 +125,7 @@ class Laws:
         assert effect.orders.phases == state.bandit.phases
         pivot = state.pivot
         if pivot is not None and pivot.stage is PivotStage.INSTALLED:
-            assert effect.resume == pivot.pin, "a pivot resumes from another step than its pin"
+            self._goes_on_from_the_pin(state, pivot)
         if newest is None or newest.policy != state.policy.number:
             assert state.bandit == fresh(state.policy, self._live, self._seed + effect.policy)
             self.began[effect.policy] = newest.point.step if newest else 0
@@ -150,8 +163,3 @@ class Laws:
                 bandit = finish_phase(bandit, policy, report)
         self._folds[attempt] = (seq, bandit)
         return bandit
-
-
-def of_pivots(asked: AdvancePivot) -> int:
-    """The number of the policy that an effect of a pivot speaks of."""
-    return int(asked.facts["policy"])

@@ -34,7 +34,7 @@ from tests.support.world.writer import Writer, Writing
 from trainer.contract.wire import Checkpoint, Report
 
 AHEAD = 2
-AT_ONCE = 400  # reports in one read, at most
+READS = (1, 5, 20, 100, 400)  # reports in one read, at most
 Watch = Callable[[State, Event | None, State, list[Effect]], None]
 
 
@@ -85,7 +85,7 @@ class Supervisor:
         if self._may_poll():
             found.append(self._poll)
         if self._held_back and self._caught_up and not self._inbox:
-            found.append(self._project)
+            found.append(self._let_go)
         if self.state.deadline is not None and now >= self.state.deadline and not self._inbox:
             found.append(lambda _: self._inbox.append(Tick()))
         return found
@@ -119,10 +119,12 @@ class Supervisor:
         self._carry_out(effects)
 
     def _carry_out(self, effects: list[Effect]) -> None:
+        if effects and self._caught_up:
+            self._let_go(0.0)
         for effect in effects:
             if isinstance(effect, Verify):
                 self._to_verify.append(effect)
-            elif (self._held_back or not self._caught_up) and _is_projection(effect):
+            elif not self._caught_up and _is_projection(effect):
                 self._held_back[type(effect)] = effect
             else:
                 self._ahead += isinstance(effect, Record)
@@ -164,7 +166,7 @@ class Supervisor:
         gone = trainer is None or not trainer.alive
         attempt, seq, at = self._following
         file = self._disk.reports.get(attempt, [])
-        taken = file[seq : seq + self._rng.randint(1, AT_ONCE)]
+        taken = file[seq : seq + self._rng.choice(READS)]
         for event in _split(attempt, taken, seq, at):
             self._following = event.position
             self._inbox.append(event)
@@ -172,8 +174,8 @@ class Supervisor:
         if self._caught_up and gone:
             self._tell_end()
 
-    def _project(self, _: float) -> None:
-        """The fold has caught up: write its projections."""
+    def _let_go(self, _: float) -> None:
+        """The fold has caught up: write its projections, before anything newer."""
         for kind in (KeepBandit, GiveOrders, SignalTrainer):
             if kind in self._held_back:
                 self._queue.append(self._held_back.pop(kind))

@@ -143,7 +143,7 @@ class World:
         if trainer is None:
             return
         self.now = max(self.now, trainer.work(self.rng.randint(1, 120), self.now))
-        if trainer.stalled and quiet:
+        if trainer.stalled and quiet and self.supervisor is not None:
             self.now += 1.0
         if self.rng.random() < 0.9 or quiet:
             trainer.flush()
@@ -187,6 +187,7 @@ class World:
 
     def _spawn(self, attempt: int, now: float) -> Trainer:
         self._count("spawned")
+        assert self.trainer is None or not self.trainer.alive, "two trainers live at once"
         step = self.disk.attempts[attempt].resumed
         rng, chances = self.rng, self.chances
         cadence = self.settings.cadence

@@ -27,6 +27,7 @@ from trainer.phases import follow, read_phase, rejoin, repeat
 
 SECONDS_A_STEP = 1.0
 PHASE_WAIT = 30.0
+ARM = "alpha"  # what a trainer that knows no orders takes
 MASK = (1 << 64) - 1
 NAMES = {"TERM": -15, "KILL": -9}
 
@@ -76,9 +77,7 @@ class Trainer:
         self._now = now
         self._buffer: list[Report] = []
         self._resume = disk.attempts[attempt].resume
-        self._saves = Saves(
-            CheckpointSettings(every_steps=habits.cadence, sigusr1=habits.sigusr1)
-        )
+        self._saves = Saves(CheckpointSettings(every_steps=habits.cadence, sigusr1=habits.sigusr1))
         self._phase: Running | None = None
         self._waiting_since: float | None = None
         self._stop = self._signalled = self._stalled = False
@@ -220,7 +219,7 @@ class Trainer:
             self._say(Sample, step, "say", f"said at {step}", 0.8)
 
     def _draw(self, share: float) -> str:
-        weights = self._phase.weights if self._phase is not None else {"a": 1.0}
+        weights = self._phase.weights if self._phase is not None else {ARM: 1.0}
         arm = ""
         for name, weight in weights.items():
             if weight > 0:

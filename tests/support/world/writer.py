@@ -98,6 +98,7 @@ class Writer:
                 if record is None:
                     return Failed("closeattempt", "cannot closeattempt: it has no record")
                 record.end, record.closed = effect.facts, self.now
+                self.trainer = None
             case Pin():
                 disk.pins[effect.step] = effect.note
             case Say():
@@ -147,7 +148,7 @@ class Writer:
 
     def _spawn(self, effect: Spawn) -> Writing:
         disk, resume = self._disk, effect.resume
-        assert self.trainer is None or not self.trainer.alive, "two trainers live at once"
+        assert self.trainer is None, "a trainer is started beside another one"
         assert effect.orders.save is None, "an attempt begins with an order to save"
         assert effect.orders.hold is None, "an attempt begins with an order to wait"
         if self._chance("spawn fails"):
@@ -196,8 +197,8 @@ class Writer:
                 yield
                 self._disk.pivot = None
             case "cancelled":
-                assert self._disk.pivot is not None
-                assert self._disk.pivot.stage == "requested", "cancelled after it was stopped"
+                pivot = self._disk.pivot
+                assert pivot is None or pivot.stage == "requested", "cancelled after its stop"
                 self._disk.pivot = None
             case _:
                 raise AssertionError(stage)
