@@ -230,6 +230,9 @@ def _failed(state: State, event: Failed, now: float) -> Turn:
         state = replace(state, pivot=None)
         if pivot.reply is not None:
             effects.append(Answer(pivot.reply, {"error": event.problem}))
+    elif event.what == "done" and pivot is not None:
+        # The next line recorded tries again; a stage that stays would refuse saves for ever.
+        state = replace(state, pivot=replace(pivot, stage=PivotStage.INSTALLED))
     elif event.what in ("stopped", "installed", "record"):
         effects.append(Exit(1))
     return state, effects
