@@ -77,13 +77,14 @@ def _bandit_at(state: State) -> BanditState:
 
 def stop(state: State, *, by: str, hold: bool = False, at_once: bool = False, now: float) -> Turn:
     """The operator wants the run stopped; wins over any restart rule."""
-    effects: list[Effect] = [KeepIntent("stop", by, done=False, hold=hold)]
+    held = hold or None  # a stop that does not ask for it leaves an earlier hold as it is
+    effects: list[Effect] = [KeepIntent("stop", by, done=False, hold=held)]
     first = state.want is not Want.STOP
     state = replace(state, want=Want.STOP)
     attempt = state.attempt
     if state.life is Life.BACKOFF or (state.life is Life.IDLE and _pivot_rests(state)):
         return replace(state, life=Life.IDLE, deadline=None), [
-            KeepIntent("stop", by, done=True, hold=hold),
+            KeepIntent("stop", by, done=True, hold=held),
             Say("stopped; no trainer was running"),
             Exit(0),
         ]
