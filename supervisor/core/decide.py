@@ -187,10 +187,10 @@ def _asked(state: State, event: Asked, now: float) -> Turn:
         case "stop":
             return stop_asked(state, event, now)
         case "release":
-            answer = {"released": True}
+            done = state.want is Want.RUN  # a stop under way stays one
             return state, [
-                Answer(event.reply, answer),
-                KeepIntent("run", "", done=True, hold=False),
+                Answer(event.reply, {"released": True}),
+                KeepIntent(state.want, "", done=done, hold=False),
             ]
         case "pivot":
             return pivots.ask(state, event)
