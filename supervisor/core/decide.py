@@ -84,6 +84,8 @@ def _begin(state: State, found: Found, now: float) -> Turn:
         )
         state = replace(state, life=Life.RUNNING, orders=orders)
         effects.append(Say(f"following attempt {found.attempt.number}"))
+        # An earlier life may have died before it wrote them; without, the trainer waits in vain.
+        effects += [KeepBandit(state.bandit), GiveOrders(orders)]
     if found.stop_unfinished:
         state, more = stop(state, by="an earlier stop", now=now)
         if state.attempt is None and not any(isinstance(effect, Exit) for effect in more):
@@ -190,7 +192,7 @@ def _asked(state: State, event: Asked, now: float) -> Turn:
             done = state.want is Want.RUN  # a stop under way stays one
             return state, [
                 Answer(event.reply, {"released": True}),
-                KeepIntent(state.want, "", done=done, hold=False),
+                KeepIntent(str(state.want), "", done=done, hold=False),
             ]
         case "pivot":
             return pivots.ask(state, event)
