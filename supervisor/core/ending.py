@@ -155,7 +155,8 @@ def conclude(state: State, now: float) -> Turn:
 
 def _finished(state: State, effects: list[Effect]) -> Turn:
     """All steps are done; a pivot that was asked for has nothing left to change."""
-    if state.pivot is not None and state.pivot.stage is PivotStage.REQUESTED:
+    stage = state.pivot.stage if state.pivot is not None else None
+    if stage in (PivotStage.ASKED, PivotStage.REQUESTED):
         state, more = pivots.drop(state, "because the run is finished")
         effects += more
     return state, [*effects, KeepIntent("run", "", done=True), Say("finished"), Exit(0)]

@@ -69,14 +69,18 @@ def cancel(state: State, event: Asked) -> Turn:
 
 
 def drop(state: State, why: str) -> Turn:
-    """Forget a pivot in REQUESTED; the run goes on under the policy in force."""
-    if state.pivot is None:
+    """Forget a pivot in ASKED or REQUESTED; the run goes on under the policy in force."""
+    pivot = state.pivot
+    if pivot is None:
         return state, []
-    number = state.pivot.policy.number
+    number = pivot.policy.number
+    text = f"pivot to policy {number} cancelled {why}"
     effects: list[Effect] = [
         AdvancePivot("cancelled", {"policy": number, "why": why}),
-        Say(f"pivot to policy {number} cancelled {why}"),
+        Say(text),
     ]
+    if pivot.stage is PivotStage.ASKED and pivot.reply is not None:
+        effects.append(Answer(pivot.reply, {"error": text}))
     save = state.orders.save
     if save is not None and save.then == "exit":
         orders = state.orders._replace(serial=state.orders.serial + 1, save=None)
@@ -168,7 +172,7 @@ def stage_done(state: State, event: StageDone) -> Turn:
     if pivot is None:
         return state, []
     match event.stage:
-        case "requested":
+        case "requested" if pivot.stage is PivotStage.ASKED:
             state = replace(state, pivot=replace(pivot, stage=PivotStage.REQUESTED))
             effects: list[Effect] = [
                 Journal(
