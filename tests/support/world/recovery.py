@@ -19,6 +19,7 @@ from supervisor.core.state import (
     State,
 )
 from tests.support.world.disk import AttemptRecord, Disk, SealFile
+from trainer.contract.wire import Phase, PhaseOrder
 
 STAGES = {
     "requested": PivotStage.REQUESTED,
@@ -49,6 +50,7 @@ def recover(
         last_attempt=last.attempt if last else 0,
         seals=points,
         orders=disk.orders,
+        named=_named(disk, seals[0] if seals else None, policy.number),
         restarts=Restarts(failures, against, since, best),
     )
     attempt = None
@@ -58,6 +60,21 @@ def recover(
             state = replace(state, bandit=fresh(policy, live, seed + policy.number))
     stop = disk.intent.get("want") == "stop" and not disk.intent.get("done")
     return state, Found(attempt, _pivot(disk), stop_unfinished=stop)
+
+
+def _named(disk: Disk, newest: SealFile | None, policy: int) -> tuple[PhaseOrder, ...]:
+    """Phases that ended attempts reported after the newest seal."""
+    found: dict[int, PhaseOrder] = {}
+    for number, record in sorted(disk.attempts.items()):
+        first = newest.attempt if newest else 1
+        if number < first or record.end is None or record.policy != policy:
+            continue
+        skip = newest.reports.seq if newest is not None and newest.attempt == number else 0
+        for report in disk.reports.get(number, [])[skip:]:
+            if isinstance(report, Phase):
+                steps = report.last - report.first + 1
+                found[report.phase] = PhaseOrder(report.phase, steps, report.weights)
+    return tuple(found.values())
 
 
 def streak(disk: Disk, policy: int) -> tuple[int, int, float | None, int]:
