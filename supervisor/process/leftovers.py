@@ -56,10 +56,10 @@ def _candidates(run: Path, trainers: Collection[Identity]) -> Iterator[tuple[int
             continue
         environ = proof.environment(pid)
         if environ == b"":
-            unsettled.append(pid)
+            unsettled += [pid for _ in _living(pid)]
         elif _is_left(pid, environ or b"", run, trainers):
             yield from _living(pid)
-    if unsettled:  # a zombie, one that wiped its environment, or one in the middle of an exec
+    if unsettled:  # one that wiped its environment, or is in the middle of an exec
         clock.pause(proof.EXEC_SECONDS)
     for pid in unsettled:
         if _is_left(pid, proof.environment(pid) or b"", run, trainers):
