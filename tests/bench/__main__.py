@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib import import_module
 
@@ -13,6 +14,7 @@ def main(words: list[str]) -> int:
     if not words or words[0] not in (*NAMES, "all"):
         sys.stderr.write(f"usage: python -m tests.bench {'|'.join(NAMES)}|all [--quick]\n")
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     chosen = NAMES if words[0] == "all" else (words[0],)
     return max([import_module(f"tests.bench.{name}").main(words[1:]) for name in chosen])
 

@@ -2,7 +2,8 @@
 
 Lives of a trainer differ by chance more than by supervision. So in every second slot of a few
 seconds the supervisor, and in the others an idle process of the same kind, is stopped and
-continued each second; the idle one is the toggle's own control.
+continued each second (each fourth step where steps are slow); the idle one is the toggle's own
+control.
 """
 
 from __future__ import annotations
@@ -29,15 +30,17 @@ Slot = tuple[float, float, bool]  # from, to, stopped
 def pace(folder: Path, quick: bool) -> list[Figure]:  # noqa: FBT001 - a switch of the command
     """Steps a second with the supervisor running, as a share of those with it stopped."""
     run = demo_run(folder / "run", every=100_000)
-    rounds, seconds = (3, 4) if quick else (12, 8)
+    rounds, switches = (2, 4) if quick else (12, 8)
     idle = subprocess.Popen([sys.executable, "-S", "-c", IDLE], stdin=subprocess.DEVNULL)
     slots: dict[str, list[list[Slot]]] = {"supervisor": [], "idle": []}
     try:
         with started(run) as daemon:
             until(lambda: daemon.run.last_step() >= 20, "the first steps", 120)
+            first = [float(step["at"]) for step in run.reports(1, "step")][5:20]
+            slot = max(1.0, 4 * (first[-1] - first[0]) / (len(first) - 1))
             for _ in range(rounds):
-                slots["supervisor"].append(_toggle(daemon.pid, seconds))
-                slots["idle"].append(_toggle(idle.pid, seconds))
+                slots["supervisor"].append(_toggle(daemon.pid, switches, slot))
+                slots["idle"].append(_toggle(idle.pid, switches, slot))
             steps = [float(step["at"]) for step in run.reports(1, "step")]
     finally:
         idle.kill()
@@ -45,7 +48,7 @@ def pace(folder: Path, quick: bool) -> list[Figure]:  # noqa: FBT001 - a switch 
     together = {who: _share(steps, [*chain.from_iterable(r)]) for who, r in slots.items()}
     shares = {who: [*filter(None, (_share(steps, s) for s in r))] for who, r in slots.items()}
     if not all(together.values()):
-        raise ValueError("cannot compare: on this machine a step takes longer than half a second")
+        raise ValueError("cannot compare: no whole step in any slot; is the machine busy?")
     speed = [1 / (b - a) for a, b in pairwise(steps[20:])]
     return [
         Figure("steps/s of the demo preset", "1/s", speed),
@@ -62,15 +65,15 @@ def pace(folder: Path, quick: bool) -> list[Figure]:  # noqa: FBT001 - a switch 
     ]
 
 
-def _toggle(pid: int, seconds: int) -> list[Slot]:
-    """Stop and continue a process, a second each; return when which was the case."""
+def _toggle(pid: int, switches: int, seconds: float) -> list[Slot]:
+    """Stop and continue a process in turn, for so long each; return when which was the case."""
     slots = []
     try:
-        for number in range(seconds):
+        for number in range(switches):
             stopped = number % 2 == 0
             os.kill(pid, signal.SIGSTOP if stopped else signal.SIGCONT)
             began = time.perf_counter()
-            pause(1.0)
+            pause(seconds)
             slots.append((began, time.perf_counter(), stopped))
     finally:
         os.kill(pid, signal.SIGCONT)
