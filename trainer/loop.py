@@ -18,7 +18,7 @@ from trainer.run import Run
 def train(run: Run) -> Leave:
     """Step until all steps are done or an end is asked for; report why, and return it."""
     state, settings = run.state, run.sections.train
-    leave: Leave = "steps" if state.step >= settings.steps else ""
+    leave: Leave = "steps" if state.step >= settings.steps else boundary.hold(run)
     while not leave:
         leave = boundary.begin_phase(run)
         if leave:
