@@ -71,22 +71,20 @@ def ended(state: State, event: Ended, now: float) -> Turn:
             text = f"{visible.name} is not at the last reported step {attempt.last_step}: set aside"
             effects.append(Say(text, alarm=True))
             continue
-        recorded = attempt.recorded
-        ledger = recorded if recorded and recorded.step == visible.step else None
-        pending = (
-            *pending,
-            PendingSeal(
-                visible.step,
-                visible.name,
-                "",
-                attempt.position,
-                state.bandit,
-                attempt.sample if attempt.sample == visible.step else None,
-                "unreported",
-                None,
-                ledger,
-            ),
+        found = PendingSeal(
+            visible.step,
+            visible.name,
+            "",
+            attempt.position,
+            state.bandit,
+            attempt.sample if attempt.sample == visible.step else None,
+            "unreported",
+            None,
         )
+        if attempt.recorded and attempt.recorded.step == visible.step:
+            replay = (attempt.proved, attempt.consistent)
+            found = replace(found, ledger=attempt.recorded, replay=replay)
+        pending = (*pending, found)
         effects.append(Verify(attempt.number, visible.step, visible.name, ""))
     state = replace(state, life=Life.DRAINING, deadline=None, attempt=attempt, pending=pending)
     return drained(state, effects, now)

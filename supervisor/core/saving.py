@@ -83,8 +83,10 @@ def checkpoint_written(state: State, report: Checkpoint, event: Reports) -> Turn
         attempt.sample if attempt.sample == report.step else None,
         report.reason,
         save,
-        recorded if recorded and recorded.step == report.step else None,
     )
+    if recorded and recorded.step == report.step:
+        replay = (attempt.proved, attempt.consistent)
+        pending = replace(pending, ledger=recorded, replay=replay)
     longest = max(attempt.longest_save, report.seconds)
     state = pivots.note_checkpoint(state, report)
     state, more = _withdraw(state, save)
@@ -152,7 +154,7 @@ def recorded(state: State, event: Recorded) -> Turn:
         differed=differed,
     )
     pending = tuple(
-        replace(p, ledger=event.position)
+        replace(p, ledger=event.position, replay=(attempt.proved, attempt.consistent))
         if p.ledger is None and p.step == event.position.step
         else p
         for p in state.pending
@@ -204,7 +206,7 @@ def seal_next(state: State) -> Turn:
         first.sample,
         first.reason,
         first.save,
-        (attempt.proved, attempt.consistent),
+        first.replay,
     )
     pending = (replace(first, asked=True), *state.pending[1:])
     return replace(state, pending=pending), [effect]

@@ -90,7 +90,10 @@ class SealPoint:
 
 @dataclass(frozen=True, slots=True)
 class PendingSeal:
-    """A checkpoint on its way to a seal, which needs its verdict and its ledger position."""
+    """A checkpoint on its way to a seal, which needs its verdict and its ledger position.
+
+    ``replay`` counts the steps proved and consistent up to that position.
+    """
 
     step: int
     name: str
@@ -101,6 +104,7 @@ class PendingSeal:
     reason: str
     save: int | None
     ledger: LedgerPosition | None = None
+    replay: tuple[int, int] = (0, 0)
     verdict: Verdict | None = None
     asked: bool = False
 
