@@ -67,7 +67,7 @@ def ended(state: State, event: Ended, now: float) -> Turn:
     for visible in event.visible:
         if visible.step in known:
             continue
-        if visible.step != attempt.last_step:
+        if visible.step != attempt.last_step or visible.step == attempt.resumed:
             text = f"{visible.name} is not at the last reported step {attempt.last_step}: set aside"
             effects.append(Say(text, alarm=True))
             continue
