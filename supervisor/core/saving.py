@@ -102,6 +102,12 @@ def _told_again(state: State, report: Checkpoint, save: int | None) -> Turn:
     """A trainer that waits at a step answers an order with the checkpoint that the step has."""
     state = pivots.note_checkpoint(state, report)
     state, effects = _withdraw(state, save)
+    if any(pending.step == report.step for pending in state.pending):
+        pending = tuple(
+            replace(p, save=save) if p.step == report.step and save is not None else p
+            for p in state.pending
+        )
+        return replace(state, pending=pending), effects
     state, more = _keep_promises(state, save, report.step)
     return state, effects + more
 
