@@ -73,11 +73,12 @@ def take_steps(state: State, steps: list[Step]) -> Turn:
     attempt = state.attempt
     if not steps or attempt is None or attempt.cause is Cause.BROKE_CONTRACT:
         return state, []
-    expected = attempt.last_step
-    for report in steps:
-        expected += 1
-        if report.step != expected:
-            return _broke(state, f"step {report.step} came where {expected} was due")
+    due = attempt.last_step + 1
+    for at, report in enumerate(steps):
+        if report.step != due + at:
+            state, effects = take_steps(state, steps[:at])
+            state, more = _broke(state, f"step {report.step} came where {due + at} was due")
+            return state, effects + more
     last = steps[-1]
     attempt = replace(
         attempt,
