@@ -73,6 +73,8 @@ def take_steps(state: State, steps: list[Step]) -> Turn:
     attempt = state.attempt
     if not steps or attempt is None or attempt.cause is Cause.BROKE_CONTRACT:
         return state, []
+    if not attempt.ready:
+        return _broke(state, f"step {steps[0].step} came before it was ready")
     due = attempt.last_step + 1
     for at, report in enumerate(steps):
         if report.step != due + at:
