@@ -39,6 +39,7 @@ from supervisor.core.state import (
 
 GAVE_UP = 10
 SIGKILLED = -9
+MOST_DOUBLINGS = 30  # beyond any ceiling; more would leave what a float holds
 Turn = tuple[State, list[Effect]]
 
 
@@ -183,9 +184,8 @@ def _restart(state: State, attempt: Attempt, cause: Cause, now: float) -> Turn:
         state = replace(state, seals=state.seals[1:], restarts=replace(restarts, against=0))
     if now - since > state.settings.give_up_after:
         return _give_up(state, f"no progress for {now - since:.0f} s")
-    delay = min(
-        state.settings.backoff_most, state.settings.backoff_first * 2 ** (restarts.failures - 1)
-    )
+    doublings = min(restarts.failures - 1, MOST_DOUBLINGS)
+    delay = min(state.settings.backoff_most, state.settings.backoff_first * 2**doublings)
     draw = attempt.ending.draw if attempt.ending else 0.5
     delay *= 0.75 + 0.5 * draw
     effects.append(Say(f"next attempt in {delay:.1f} s, {restarts.failures} without progress"))
