@@ -164,18 +164,22 @@ def _finished(state: State, effects: list[Effect]) -> Turn:
 def _restart(state: State, attempt: Attempt, cause: Cause, now: float) -> Turn:
     effects: list[Effect] = []
     restarts = state.restarts
-    if attempt.sealed or cause is Cause.STOPPED:
+    if attempt.sealed:
         restarts = Restarts(best=restarts.best)
         state, more = spawn(replace(state, restarts=restarts), now)
         return state, more
     since = attempt.started if restarts.since is None else restarts.since
-    against = restarts.against + attempt.ready
+    newest = state.seals[0].point if state.seals else None
+    against = restarts.against if attempt.resume == newest else 0
+    # One that ended in good order was not thrown by its checkpoint.
+    against += attempt.ready and attempt.resume == newest and cause is not Cause.STOPPED
     restarts = replace(restarts, failures=restarts.failures + 1, against=against, since=since)
     state = replace(state, restarts=restarts)
     if against >= state.settings.fall_back_after:
-        older = state.seals[1] if len(state.seals) > 1 else None
-        if older is None or older.policy != state.policy.number:
+        # The pin is the first that a policy may go back to, and never further.
+        if len(state.seals) < 2 or state.seals[0].policy != state.policy.number:  # noqa: PLR2004  two
             return _give_up(state, f"{against} attempts without progress and no older seal to try")
+        older = state.seals[1]
         bad = state.seals[0].point.step
         effects += [
             Journal("checkpoint-rejected", {"step": bad, "attempts": against}),
