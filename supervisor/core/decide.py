@@ -24,6 +24,7 @@ from supervisor.core.messages import (
     Journal,
     KeepBandit,
     KeepIntent,
+    LeaveTerminal,
     Recorded,
     Reports,
     Say,
@@ -209,7 +210,7 @@ def _signalled(state: State, event: Signalled, now: float) -> Turn:
         case "USR1":
             return saving.order_save(state, pin=False, note="", reply=None)
         case _:
-            return state, [Say("the terminal is gone: going on")]
+            return state, [LeaveTerminal(), Say("the terminal is gone: going on")]
 
 
 def _stage_done(state: State, event: StageDone, now: float) -> Turn:

@@ -196,7 +196,9 @@ class Daemon:
         for effect in effects:
             if isinstance(effect, Verify):
                 attempt = self._state.attempt
-                self._readback.add(effect, companion=attempt is None or attempt.companion)
+                companion = attempt is None or attempt.companion
+                n_params = attempt.n_params if attempt else 0
+                self._readback.add(effect, companion=companion, n_params=n_params)
             elif isinstance(effect, Spawn) and self._errand:
                 break
             elif self._catching_up() and _is_projection(effect):

@@ -6,9 +6,20 @@ import selectors
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from supervisor.core.messages import Verdict, Verified, Verify
 from supervisor.sidecars.checkpoints.verifying import Verifier
+
+TRIES = 3  # a reader that died, killed for memory perhaps, says nothing against the checkpoint
+
+
+class _Waiting(NamedTuple):
+    """A checkpoint to be read back, and what it must agree with."""
+
+    effect: Verify
+    companion: bool
+    n_params: int
 
 
 class ReadBack:
@@ -24,12 +35,16 @@ class ReadBack:
         self._selector = selector
         self._put = put
         self._verifier = Verifier()
-        self._waiting: deque[tuple[Verify, bool]] = deque()
-        self._current: Verify | None = None
+        self._waiting: deque[_Waiting] = deque()
+        self._current: _Waiting | None = None
+        self._tries = 0
 
-    def add(self, effect: Verify, *, companion: bool) -> None:
-        """Read this one back after those before it; ``companion`` says that it must have one."""
-        self._waiting.append((effect, companion))
+    def add(self, effect: Verify, *, companion: bool, n_params: int) -> None:
+        """Read this one back after those before it; ``companion`` says that it must have one.
+
+        ``n_params`` is what the trainer reported, or 0.
+        """
+        self._waiting.append(_Waiting(effect, companion, n_params))
         if self._current is None:
             self._next()
 
@@ -37,8 +52,13 @@ class ReadBack:
         """The child has said something: pass its verdict on, and go on with the next one."""
         descriptor = self._verifier.fileno()
         verdict = self._verifier.result()
-        if verdict is not None and self._current is not None:
-            self._selector.unregister(descriptor)
+        if verdict is None or self._current is None:
+            return
+        self._selector.unregister(descriptor)
+        self._tries += 1
+        if verdict.problem.startswith("cannot tell") and self._tries < TRIES:
+            self._start(self._current)
+        else:
             self._conclude(self._current, verdict)
 
     def close(self) -> None:
@@ -46,20 +66,28 @@ class ReadBack:
         self._verifier.close()
 
     def _next(self) -> None:
-        effect, companion = self._waiting.popleft()
-        self._current = effect
+        self._current = self._waiting.popleft()
+        self._tries = 0
+        self._start(self._current)
+
+    def _start(self, current: _Waiting) -> None:
+        effect = current.effect
         try:
             descriptor = self._verifier.start(
-                self._folder, effect.name, effect.sha256, companion=companion
+                self._folder,
+                effect.name,
+                effect.sha256,
+                companion=current.companion,
+                n_params=current.n_params,
             )
         except OSError as error:
             problem = f"cannot read {effect.name} back: {error}"
-            self._conclude(effect, Verdict(effect.step, effect.name, "", 0, "", problem))
+            self._conclude(current, Verdict(effect.step, effect.name, "", 0, "", problem))
             return
         self._selector.register(descriptor, selectors.EVENT_READ, "verifier")
 
-    def _conclude(self, effect: Verify, verdict: Verdict) -> None:
+    def _conclude(self, current: _Waiting, verdict: Verdict) -> None:
         self._current = None
-        self._put(Verified(effect.attempt, verdict))
+        self._put(Verified(current.effect.attempt, verdict))
         if self._waiting:
             self._next()

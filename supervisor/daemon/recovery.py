@@ -37,7 +37,7 @@ from supervisor.process.identity import Identity, boot_id
 from supervisor.sidecars import archive, attempts, bandit_state
 from supervisor.sidecars.attempts import AttemptModel
 from supervisor.sidecars.checkpoints import SealRecord, scan
-from supervisor.sidecars.events import EventLine, Events, read
+from supervisor.sidecars.events import EventLine, Events, Head, read
 from supervisor.sidecars.ledger import Ledger
 from supervisor.sidecars.samples import Samples
 from trainer.contract.durable import remove_temporaries
@@ -72,7 +72,7 @@ def recover(config: Config) -> Recovered:
     seals = found_here.newest(KEPT_SEALS)
     newest = seals[0] if seals else None
     last = attempts.last(run)
-    events = Events.open(run / "events.jsonl")
+    events = Events.open(run / "events.jsonl", Head(*newest.events) if newest else None)
     try:
         run_id = _run_id(events, run, fresh=last is None)
         after = LedgerPosition(**newest.ledger._asdict()) if newest else None
@@ -88,6 +88,8 @@ def recover(config: Config) -> Recovered:
         samples=Samples(config.samples, run / "archive"),
         newest_seal=newest.digest if newest else "",
     )
+    if newest is not None:
+        ledger.mark(f"seal:{newest.digest[:32]}")  # its line may not have come to be
     if ledger.torn is not None:
         say(f"the ledger ended in a torn piece: {ledger.torn}", alarm=True)
     policy = policy_in_force(config, parts, journal, fresh=last is None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from supervisor.core.messages import (
     KeepBandit,
     KeepIntent,
     KeepSample,
+    LeaveTerminal,
     Pin,
     Record,
     Recorded,
@@ -38,22 +38,14 @@ from supervisor.core.messages import (
 from supervisor.errors import StepkeeperError
 from supervisor.perform import pivoting, spawning
 from supervisor.perform.intent import read_intent, write_intent
+from supervisor.perform.output import leave_terminal, say
 from supervisor.perform.parts import Parts
 from supervisor.sidecars import bandit_state
-from supervisor.sidecars.checkpoints import marks
-from supervisor.sidecars.checkpoints.seals import (
-    Bin,
-    EventsAt,
-    LedgerAt,
-    Replay,
-    ReportsAt,
-    SealRecord,
-    write_seal,
-)
-from trainer.contract.durable import write_file
+from supervisor.sidecars.checkpoints import SealRecord, pin, write_seal
+from trainer.contract.durable import replace_file
 from trainer.contract.wire import format_orders
 
-__all__ = ["Parts", "Performer", "read_intent"]
+__all__ = ["Parts", "Performer", "read_intent", "say"]
 
 # A repeated fold tells these again; the journal keeps each once.
 _FOLDED = frozenset({"replay", "replay-differed", "evaluation", "checkpoint-refused", "sealed"})
@@ -113,7 +105,7 @@ class Performer:
             case SignalTrainer():
                 spawning.signal_trainer(parts, effect)
             case GiveOrders():
-                write_file(parts.run / "orders.json", format_orders(effect.orders))
+                replace_file(parts.run / "orders.json", format_orders(effect.orders))
             case KeepBandit():
                 if isinstance(effect.bandit, BanditState):
                     bandit_state.write(parts.config.bandit, effect.bandit)
@@ -127,9 +119,11 @@ class Performer:
             case CloseAttempt():
                 spawning.close_attempt(parts, effect)
             case Pin():
-                marks.pin(parts.checkpoints, effect.step, effect.note)
+                pin(parts.checkpoints, effect.step, effect.note)
             case Say():
                 say(effect.text, alarm=effect.alarm)
+            case LeaveTerminal():
+                leave_terminal(parts.run)
             case Verify():
                 raise StepkeeperError("cannot verify on the writer thread")
         return None
@@ -163,7 +157,14 @@ class Performer:
         parts, verdict = self.parts, effect.verdict
         parts.ledger.sync()
         parts.events.sync()
-        seal = write_seal(parts.checkpoints, self._seal_record(effect))
+        record = SealRecord.of(
+            effect,
+            previous=parts.newest_seal,
+            events=parts.events.head,
+            bandit=bandit_state.to_record(effect.bandit),
+            time=clock.wall(),
+        )
+        seal = write_seal(parts.checkpoints, record)
         parts.newest_seal = seal
         parts.ledger.mark(f"seal:{seal[:32]}")
         head = f"{effect.ledger.entries}:{effect.ledger.chain}:{seal[:32]}"
@@ -177,35 +178,6 @@ class Performer:
         }
         parts.events.append("sealed", facts, clock.wall(), once=True)
         return Sealed(effect.attempt, verdict.step, verdict.sha256, seal, head, verdict.name)
-
-    def _seal_record(self, effect: Seal) -> SealRecord:
-        verdict = effect.verdict
-        return SealRecord(
-            step=verdict.step,
-            attempt=effect.attempt,
-            bin=Bin(verdict.name, verdict.sha256, verdict.bytes),
-            companion=verdict.companion,
-            previous=self.parts.newest_seal,
-            ledger=LedgerAt(*effect.ledger),
-            reports=ReportsAt(*effect.reports),
-            events=EventsAt(*self.parts.events.head),
-            policy=effect.policy,
-            bandit=bandit_state.to_record(effect.bandit),
-            sample=effect.sample,
-            reason=effect.reason,
-            save=effect.save,
-            replay=Replay(*effect.replay),
-            time=clock.wall(),
-        )
-
-
-def say(text: str, *, alarm: bool = False) -> None:
-    """One line to the supervisor's output; a reader that is gone is no reason to stop."""
-    try:
-        sys.stdout.write(f"{'ALARM: ' if alarm else ''}{text}\n")
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        return
 
 
 def _name(effect: Effect) -> str:

@@ -18,7 +18,7 @@ from supervisor.sidecars import attempts
 from supervisor.sidecars.attempts import AttemptModel, EndModel, IdentityModel, ResumeModel
 from supervisor.sidecars.checkpoints import supersede
 from trainer.contract.checkpoint_format import name_of
-from trainer.contract.durable import remove_temporaries, write_file
+from trainer.contract.durable import remove_temporaries, replace_file
 from trainer.contract.wire import format_orders
 
 LOCK_SECONDS = 2.0
@@ -52,7 +52,7 @@ def _start(parts: Parts, effect: Spawn) -> Event:
             started=clock.wall(),
         )
         attempts.write(run, record)
-        write_file(run / "orders.json", format_orders(effect.orders))
+        replace_file(run / "orders.json", format_orders(effect.orders))
         parts.ledger.begin(
             effect.attempt, resume.step if resume else 0, resume.sha256 if resume else ""
         )
@@ -71,7 +71,7 @@ def _start(parts: Parts, effect: Spawn) -> Event:
         os.close(lock)
     parts.trainers = (*parts.trainers[-1:], parts.child.identity)
     identity = IdentityModel(**parts.child.identity._asdict())
-    attempts.write(run, record.model_copy(update={"identity": identity}))
+    attempts.write(run, record.model_copy(update={"identity": identity}), durably=False)
     return Spawned(effect.attempt, parts.child.pid, record.ledger_step)
 
 
@@ -103,7 +103,8 @@ def close_attempt(parts: Parts, effect: CloseAttempt) -> None:
         time=clock.wall(),
         **{key: facts[key] for key in EndModel.model_fields if key != "time"},
     )
-    attempts.write(parts.run, record.model_copy(update={"ended": end}))
+    # An end that a power cut takes is found again by reading the reports once more.
+    attempts.write(parts.run, record.model_copy(update={"ended": end}), durably=False)
     if parts.child is not None:
         parts.child.close()
         parts.child = None

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from supervisor.errors import RefusedError
-from trainer.contract.durable import sync_folder, write_file
+from trainer.contract.durable import replace_file, sync_folder, write_file
 
 SCHEMA = "stepkeeper.attempt/1"
 
@@ -84,14 +84,15 @@ def folder(run: Path, attempt: int) -> Path:
     return run / "attempts" / f"{attempt:06d}"
 
 
-def write(run: Path, record: AttemptModel) -> None:
-    """Make the record durable, its directory included. Raises OSError."""
+def write(run: Path, record: AttemptModel, *, durably: bool = True) -> None:
+    """Keep the record, durably with its directory where asked. Raises OSError."""
     place = folder(run, record.attempt)
     if not place.is_dir():
         place.mkdir(parents=True, mode=0o750)
         sync_folder(place.parent)
     text = record.model_dump_json(by_alias=True, indent=1)
-    write_file(place / "attempt.json", text.encode("utf-8") + b"\n")
+    write = write_file if durably else replace_file
+    write(place / "attempt.json", text.encode("utf-8") + b"\n")
 
 
 def read(run: Path, attempt: int) -> AttemptModel:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from supervisor.core.bandit import ArmState, BanditState, Retired
 from supervisor.errors import StepkeeperError
-from trainer.contract.durable import write_file
+from trainer.contract.durable import replace_file
 from trainer.contract.wire import PhaseOrder
 
 SCHEMA: Final = "stepkeeper.bandit/1"
@@ -120,7 +120,7 @@ def from_record(record: Any, where: str) -> BanditState:  # noqa: ANN401  checke
 def write(path: Path, state: BanditState) -> None:
     """Replace the file. Raises OSError."""
     text = BanditModel.model_validate(to_record(state)).model_dump_json(by_alias=True, indent=1)
-    write_file(path, text.encode("utf-8") + b"\n")
+    replace_file(path, text.encode("utf-8") + b"\n")
 
 
 def _numbers(arm: ArmState) -> dict[str, Any]:

@@ -51,15 +51,32 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 
 def write_file(path: Path, data: bytes, mode: int = 0o640) -> None:
     """Replace ``path`` by ``data``, durably and atomically. Raises OSError, leaving no rest."""
+    _write(path, data, mode, durably=True)
+
+
+def replace_file(path: Path, data: bytes, mode: int = 0o640) -> None:
+    """Replace ``path`` by ``data``, atomically for every reader, but not across a power cut.
+
+    For projections, which are written again from what is durable, where a sync would be in the
+    way. A file that was not there before is made durable, so that it never comes to be missing.
+    Raises OSError, leaving no rest.
+    """
+    _write(path, data, mode, durably=not path.exists())
+
+
+def _write(path: Path, data: bytes, mode: int, *, durably: bool) -> None:
     temporary = temporary_for(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         try:
             write_all(descriptor, data)
-            os.fsync(descriptor)
+            if durably:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        publish(temporary, path)
+        temporary.rename(path)
+        if durably:
+            sync_folder(path.parent)
     except OSError:
         with contextlib.suppress(OSError):
             temporary.unlink()

@@ -154,6 +154,11 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaveTerminal:
+    """Write to ``supervisor.log`` from now on: whoever read our output has gone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exit:
     """Leave the loop with this exit code."""
 
@@ -176,5 +181,6 @@ Effect = (
     | Pin
     | Answer
     | Say
+    | LeaveTerminal
     | Exit
 )

@@ -1,0 +1,36 @@
+"""The supervisor's own output, a line at a time; from a vanished terminal it moves to a file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from pathlib import Path
+
+NAME = "supervisor.log"
+_STREAMS = (1, 2)
+
+
+def say(text: str, *, alarm: bool = False) -> None:
+    """One line to the supervisor's output; a reader that is gone is no reason to stop."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.write(f"{'ALARM: ' if alarm else ''}{text}\n")
+        sys.stdout.flush()
+
+
+def leave_terminal(run: Path) -> None:
+    """Where the output is a terminal, write to ``supervisor.log`` from now on. Raises OSError.
+
+    A terminal that hung up does not answer as one any more, but its descriptor still is a
+    character device.
+    """
+    facts = os.fstat(_STREAMS[0])
+    if not stat.S_ISCHR(facts.st_mode) or facts.st_rdev == os.stat(os.devnull).st_rdev:  # noqa: PTH116  a device
+        return
+    descriptor = os.open(run / NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+    try:
+        for stream in _STREAMS:
+            os.dup2(descriptor, stream)
+    finally:
+        os.close(descriptor)
