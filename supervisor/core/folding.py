@@ -78,9 +78,9 @@ def take_steps(state: State, steps: list[Step]) -> Turn:
     due = attempt.last_step + 1
     for at, report in enumerate(steps):
         if report.step != due + at:
-            state, effects = take_steps(state, steps[:at])
+            state, taken = take_steps(state, steps[:at])
             state, more = _broke(state, f"step {report.step} came where {due + at} was due")
-            return state, effects + more
+            return state, taken + more
     last = steps[-1]
     attempt = replace(
         attempt,
