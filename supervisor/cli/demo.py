@@ -93,7 +93,11 @@ def _keep(stage: Stage, plan: Plan, *, tour: bool) -> int:
 def _watch_to_the_end(stage: Stage) -> None:
     keeper, watch = stage.keeper, stage.watch
     stage.until(lambda: not keeper.alive, "the end of the run", alone=True)
-    stage.claim(keeper.exit_code == 0, f"the run is finished, exit code {keeper.exit_code}")
+    stage.claim(
+        keeper.exit_code == 0, f"the supervisor ended the run, exit code {keeper.exit_code}"
+    )
+    if keeper.trainer_lives():
+        stage.command("stop")
     seals = watch.seals()
     stage.claim(seals and seals[0].step == watch.step, f"the last step, {watch.step}, is sealed")
 

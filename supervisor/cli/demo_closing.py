@@ -6,6 +6,7 @@ from collections import Counter
 
 from supervisor.cli.demo_settings import POLISH
 from supervisor.cli.demo_stage import Stage
+from supervisor.cli.demo_watch import Facts, served
 from supervisor.cli.plot import plot
 from supervisor.cli.printing import table
 
@@ -15,7 +16,7 @@ def sum_up(stage: Stage) -> None:
     say, watch = stage.screen.say, stage.watch
     say("\nThe loss over the whole run")
     say(plot(watch.losses(), marks=stage.marks))
-    say("\nSteps of each arm")
+    say("\nSequences of each arm")
     say(_mix(watch.lines()))
     if sample := watch.last_sample():
         say(f"\nThe model's newest sample, after {watch.step} steps: {sample!r}")
@@ -42,13 +43,14 @@ def what_next(stage: Stage, *, goes_on: bool) -> None:
         stage.screen.say(f"   {line:<{width}}   {why}")
 
 
-def _mix(lines: list[dict[str, object]]) -> str:
-    """How many steps each arm served, one column for each policy."""
-    policies = sorted({str(line["policy"]) for line in lines})
-    counts = Counter((str(line["arm"]), str(line["policy"])) for line in lines)
-    totals = Counter(str(line["policy"]) for line in lines)
+def _mix(lines: list[Facts]) -> str:
+    """How many sequences each arm served, one column for each policy."""
+    counts: dict[int, Counter[str]] = {}
+    for line in lines:
+        counts.setdefault(line["policy"], Counter()).update(served(line["arm"]))
+    arms = sorted({arm for count in counts.values() for arm in count})
     rows = [
-        [f"   {arm}", *(f"{counts[arm, p]} ({counts[arm, p] / totals[p]:.0%})" for p in policies)]
-        for arm in sorted({arm for arm, _ in counts})
+        [f"   {arm}", *(f"{n[arm]} ({n[arm] / n.total():.0%})" for n in counts.values())]
+        for arm in arms
     ]
-    return table(["   arm", *(f"policy {policy}" for policy in policies)], rows)
+    return table(["   arm", *(f"policy {policy}" for policy in counts)], rows)

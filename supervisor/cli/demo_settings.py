@@ -64,9 +64,12 @@ preset = "demo"      # 0.87 M parameters, 128 bytes of context
 [train]
 steps = {plan.steps}
 batch = 16
-lr = 0.003
+lr = 0.002
 warmup_steps = {max(1, plan.cadence)}
 threads = 1          # keeps its pace while other programs want the CPU too
+
+[data]
+mix = "sequence"     # every sequence of a step draws an arm of its own
 
 [checkpoint]
 every_steps = {plan.cadence}

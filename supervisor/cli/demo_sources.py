@@ -23,12 +23,13 @@ _Document = tuple[str, str]
 _BLOCK = 256  # characters of Unicode in one document
 
 
-def build(folder: Path) -> dict[str, int]:
+def build(folder: Path, library: Path | None = None) -> dict[str, int]:
     """Write every arm's documents below ``folder``; bytes by arm.
 
-    Raises UsageError where this Python came without the text.
+    ``library`` is where the standard library's sources are, if not where this Python has them.
+    Raises UsageError where there is not enough text.
     """
-    modules = _modules()
+    modules = _modules(library or Path(sysconfig.get_paths()["stdlib"]))
     arms = {
         "reference": _reference(),
         "docstrings": _docstrings(modules[::2]),
@@ -60,9 +61,8 @@ def _write(folder: Path, documents: Iterator[_Document], most: int) -> int:
     return size
 
 
-def _modules() -> list[Path]:
+def _modules(library: Path) -> list[Path]:
     """Sources of the standard library in the order of their names, tests left out."""
-    library = Path(sysconfig.get_paths()["stdlib"])
     left_out = {"site-packages", "dist-packages", "test", "tests", "idlelib", "pydoc_data"}
     found = [*library.glob("*.py"), *library.glob("*/*.py")]
     return sorted(path for path in found if not left_out & set(path.relative_to(library).parts))

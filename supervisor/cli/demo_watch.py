@@ -20,7 +20,7 @@ from supervisor.sidecars.ledger import canonical
 from supervisor.sidecars.tailing import follow
 
 _RATE_SECONDS = 5.0
-_RECENT = 50  # steps whose arms are counted
+_RECENT = 50  # steps whose sequences are counted
 _LAST_BYTES = 1 << 13
 
 Facts = dict[str, Any]
@@ -37,7 +37,7 @@ class Watch:
         self.rate = 0.0
         self.trainer_step = 0
         self._offset = 0
-        self._arms: deque[str] = deque(maxlen=_RECENT)
+        self._served: deque[Counter[str]] = deque(maxlen=_RECENT)
         self._paces: deque[tuple[float, int]] = deque()
 
     def look(self) -> None:
@@ -60,7 +60,7 @@ class Watch:
 
     def _take(self, line: Facts) -> None:
         self.step = line["step"]
-        self._arms.append(line["arm"])
+        self._served.append(served(line["arm"]))
         if (loss := line["loss"]) is not None:
             self.loss = loss if self.loss is None else self.loss + ALPHA * (loss - self.loss)
 
@@ -80,8 +80,8 @@ class Watch:
     @property
     def shares(self) -> dict[str, float]:
         """The share of each arm in the newest steps, by name."""
-        counts = Counter(self._arms)
-        return {arm: counts[arm] / len(self._arms) for arm in sorted(counts)}
+        counts = sum(self._served, Counter[str]())
+        return {arm: counts[arm] / counts.total() for arm in sorted(counts)}
 
     def attempt(self) -> AttemptModel | None:
         """The record of the newest attempt."""
@@ -116,6 +116,14 @@ class Watch:
         except (OSError, ValueError, LookupError):
             return ""
         return f"{newest['prompt']}{newest['text']}"
+
+
+def served(arm: str) -> Counter[str]:
+    """Sequences by arm, of the ledger's field ``a=3 b=13``; a name alone served a whole step."""
+    if "=" not in arm:
+        return Counter({arm: 1})
+    counts = (part.partition("=") for part in arm.split(" "))
+    return Counter({name: int(count) for name, _, count in counts})
 
 
 def _last_lines(path: Path) -> list[bytes]:
