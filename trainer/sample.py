@@ -6,6 +6,7 @@ alone and the same step always gives the same text.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 import torch
@@ -56,7 +57,9 @@ def evaluate(
     batch: int,
     stopping: Stopping,
 ) -> dict[str, float | None] | None:
-    """Mean loss per arm on documents that training never sees, None for an arm without any.
+    """Mean loss per arm on documents that training never sees.
+
+    None for an arm that keeps none out, or whose loss is not finite.
 
     None altogether when ``stopping``.
     """
@@ -77,7 +80,7 @@ def evaluate(
             with compute.autocast():
                 part = sequences_held[start : start + batch].to(compute.device)
                 total += float(model(part).sum())
-        losses[arm.name] = total / len(held)
+        losses[arm.name] = total / len(held) if math.isfinite(total) else None
     return losses
 
 

@@ -1,4 +1,4 @@
-"""A visible ``.bin`` is a complete checkpoint whatever goes wrong when, and a bad one is refused."""
+"""A visible ``.bin`` is complete whatever goes wrong when, and a bad one is refused."""
 
 from __future__ import annotations
 

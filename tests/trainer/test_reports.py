@@ -87,7 +87,7 @@ def test_another_error_ends_the_trainer_with_a_line(path: Path) -> None:
     reports = FileReports(path, never)
     with (
         crash_fs(CrashFs(at=1, error=errno.EBADF)),
-        pytest.raises(TrainerError, match="cannot write a report to .*: Bad file descriptor"),
+        pytest.raises(TrainerError, match=r"cannot write a report to .*: Bad file descriptor"),
     ):
         reports.send("doing", what="save", step=1)
     reports.close()
