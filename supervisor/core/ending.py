@@ -21,6 +21,7 @@ from supervisor.core.messages import (
     Journal,
     KeepBandit,
     KeepIntent,
+    Reject,
     Say,
     SpawnFailed,
     Verify,
@@ -180,10 +181,11 @@ def _restart(state: State, attempt: Attempt, cause: Cause, now: float) -> Turn:
         if len(state.seals) < 2 or state.seals[0].policy != state.policy.number:  # noqa: PLR2004  two
             return _give_up(state, f"{against} attempts without progress and no older seal to try")
         older = state.seals[1]
-        bad = state.seals[0].point.step
+        bad = state.seals[0].point
         effects += [
-            Journal("checkpoint-rejected", {"step": bad, "attempts": against}),
-            Say(f"falling back from step {bad} to {older.point.step}", alarm=True),
+            Reject(bad.seal, f"{against} attempts from it made no progress"),
+            Journal("checkpoint-rejected", {"step": bad.step, "attempts": against}),
+            Say(f"falling back from step {bad.step} to {older.point.step}", alarm=True),
         ]
         state = replace(state, seals=state.seals[1:], restarts=replace(restarts, against=0))
     if now - since > state.settings.give_up_after:

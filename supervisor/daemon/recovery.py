@@ -132,7 +132,8 @@ def _state(
     config: Config, policy: Policy, seals: tuple[SealRecord, ...], last: AttemptModel | None
 ) -> State:
     points = tuple(_seal_point(seal) for seal in seals)
-    streak = attempts.streak(config.run, policy.number)
+    newest = points[0].point.step if points else 0
+    streak = attempts.streak(config.run, policy.number, newest)
     since = None
     if streak.since is not None:
         since = clock.monotonic() - _seconds_between(streak.since, clock.wall())

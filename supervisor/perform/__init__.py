@@ -27,6 +27,7 @@ from supervisor.core.messages import (
     Pin,
     Record,
     Recorded,
+    Reject,
     Say,
     Seal,
     Sealed,
@@ -41,7 +42,7 @@ from supervisor.perform.intent import read_intent, write_intent
 from supervisor.perform.output import leave_terminal, say
 from supervisor.perform.parts import Parts
 from supervisor.sidecars import bandit_state
-from supervisor.sidecars.checkpoints import SealRecord, pin, write_seal
+from supervisor.sidecars.checkpoints import SealRecord, pin, reject, write_seal
 from trainer.contract.durable import replace_file
 from trainer.contract.wire import format_orders
 
@@ -120,6 +121,8 @@ class Performer:
                 spawning.close_attempt(parts, effect)
             case Pin():
                 pin(parts.checkpoints, effect.step, effect.note)
+            case Reject():
+                reject(parts.checkpoints, effect.seal, effect.why)
             case Say():
                 say(effect.text, alarm=effect.alarm)
             case LeaveTerminal():

@@ -117,12 +117,14 @@ def last(run: Path) -> AttemptModel | None:
     return read(run, found[-1]) if found else None
 
 
-def streak(run: Path, policy: int) -> Streak:
-    """What the records say of attempts without progress under ``policy``, newest backwards."""
+def streak(run: Path, policy: int, newest: int) -> Streak:
+    """What the records say of attempts without progress under ``policy``, newest backwards.
+
+    ``newest`` is the step of the newest seal: the failures against it are those that read it.
+    """
     failures = against = 0
     since: str | None = None
     best = -1
-    resume: int | None = None
     counting = True
     for number in reversed(numbers(run)):
         record = read(run, number)
@@ -135,8 +137,7 @@ def streak(run: Path, policy: int) -> Streak:
         if end.sealed or end.cause in ("stopped", "finished"):
             break
         step = record.resume.step if record.resume else 0
-        resume = step if resume is None else resume
-        counting = counting and step == resume
+        counting = counting and step == newest
         failures += 1
         against += counting and end.ready
         since = record.started

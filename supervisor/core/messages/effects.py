@@ -138,6 +138,14 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
+class Reject:
+    """Never resume again from the checkpoint whose seal has this digest."""
+
+    seal: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """Reply to an operator's request."""
 
@@ -179,6 +187,7 @@ Effect = (
     | CloseAttempt
     | AdvancePivot
     | Pin
+    | Reject
     | Answer
     | Say
     | LeaveTerminal

@@ -155,6 +155,7 @@ class Disk:
     certificates: dict[int, dict[str, Any]] = field(default_factory=dict)
     journal: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     pins: dict[int, str] = field(default_factory=dict)
+    rejected: set[str] = field(default_factory=set)
     seal_number: int = 0
 
     def lineage(self) -> list[SealFile]:
@@ -162,7 +163,7 @@ class Disk:
         found = [self.seals[step] for step in sorted(self.seals, reverse=True)]
         for later, earlier in zip(found, found[1:], strict=False):
             assert later.previous == earlier.point.seal, "a seal of another history is in the way"
-        return found
+        return [seal for seal in found if seal.point.seal not in self.rejected]
 
     @property
     def unsealed(self) -> list[int]:

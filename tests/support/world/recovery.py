@@ -36,7 +36,7 @@ def recover(
     points = tuple(SealPoint(seal.point, seal.policy, seal.bandit) for seal in seals)
     policy = _in_force(disk)
     last = disk.attempts[max(disk.attempts)] if disk.attempts else None
-    failures, against, since, best = streak(disk, policy.number)
+    failures, against, since, best = streak(disk, policy.number, points[0].point.step if points else 0)
     best = max([best, *(p.point.step for p in points if p.policy == policy.number)])
     bandit = fresh(policy, live, seed + policy.number)
     if points and points[0].policy == policy.number and points[0].bandit is not None:
@@ -77,12 +77,11 @@ def _named(disk: Disk, newest: SealFile | None, policy: int) -> tuple[PhaseOrder
     return tuple(found.values())
 
 
-def streak(disk: Disk, policy: int) -> tuple[int, int, float | None, int]:
+def streak(disk: Disk, policy: int, newest: int) -> tuple[int, int, float | None, int]:
     """Attempts without progress at the end of the records, as ``sidecars.attempts`` counts."""
     failures = against = 0
     since: float | None = None
     best = -1
-    resume: int | None = None
     counting = True
     for number in sorted(disk.attempts, reverse=True):
         record = disk.attempts[number]
@@ -93,8 +92,7 @@ def streak(disk: Disk, policy: int) -> tuple[int, int, float | None, int]:
         best = max(best, record.end["best"])
         if record.end["sealed"] or record.end["cause"] in ("stopped", "finished"):
             break
-        resume = record.resumed if resume is None else resume
-        counting = counting and record.resumed == resume
+        counting = counting and record.resumed == newest
         failures += 1
         against += counting and record.end["ready"]
         since = record.started

@@ -24,6 +24,7 @@ from supervisor.core.messages import (
     Pin,
     Record,
     Recorded,
+    Reject,
     ResumePoint,
     Say,
     Seal,
@@ -101,15 +102,18 @@ class Writer:
                 self.trainer = None
             case Pin():
                 disk.pins[effect.step] = effect.note
-            case Say():
+            case Reject():
+                disk.rejected.add(effect.seal)
+            case Say() | LeaveTerminal():
                 pass
             case _:
                 raise AssertionError(f"{effect} is not for the writer")
         return None
 
     def _give(self, orders: Orders) -> None:
-        """A serial never comes twice, or a trainer would take old orders for new ones."""
-        assert orders.serial > self._disk.orders.serial, "the orders' serial does not increase"
+        """A serial means one thing, or a trainer would take old orders for new ones."""
+        before = self._disk.orders
+        assert orders.serial > before.serial or orders == before, "a serial comes twice"
         self._disk.orders = orders
 
     def _record(self, effect: Record) -> Reply:
