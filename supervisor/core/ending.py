@@ -140,7 +140,9 @@ def conclude(state: State, now: float) -> Turn:
     effects += [KeepBandit(state.bandit), CloseAttempt(attempt.number, facts)]
     effects.append(Journal("attempt-ended", facts))
     effects.append(Say(f"attempt {attempt.number} ended at step {attempt.last_step}: {cause}"))
-    state = replace(state, attempt=None, life=Life.IDLE, deadline=None)
+    if state.saves:
+        effects.append(Say("a save was asked for and not written: the trainer ended", alarm=True))
+    state = replace(state, attempt=None, life=Life.IDLE, deadline=None, saves=())
     if cause is Cause.FINISHED:
         return _finished(state, effects)
     if pivots.at_rest(state):
