@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.core.bandit import BanditState, fresh
+from supervisor.core.bandit import BanditState, fresh, reconcile
 from supervisor.core.messages import (
     Answer,
     Asked,
@@ -19,6 +19,7 @@ from supervisor.core.messages import (
     SignalTrainer,
     Spawn,
 )
+from supervisor.core.policy import servable
 from supervisor.core.state import Attempt, Life, PivotStage, State, Want
 from trainer.contract.wire import PhaseOrder
 
@@ -70,9 +71,10 @@ def phases_to_order(state: State, bandit: BanditState) -> tuple[PhaseOrder, ...]
 def _bandit_at(state: State) -> BanditState:
     """The bandit state of the newest seal; of another policy it gives weights only."""
     newest = state.seals[0] if state.seals else None
+    live = servable(state.policy, state.live)
     if newest and newest.policy == state.policy.number and newest.bandit is not None:
-        return newest.bandit
-    return fresh(state.policy, state.live, state.seed + state.policy.number)
+        return reconcile(newest.bandit, state.policy, live, newest.point.step)[0]
+    return fresh(state.policy, live, state.seed + state.policy.number)
 
 
 def stop(state: State, *, by: str, hold: bool = False, at_once: bool = False, now: float) -> Turn:

@@ -27,7 +27,7 @@ from supervisor.core.messages import (
     SignalTrainer,
     StageDone,
 )
-from supervisor.core.policy import Policy
+from supervisor.core.policy import Policy, servable
 from supervisor.core.state import Life, Pivot, PivotStage, State
 from trainer.contract.wire import Checkpoint, SaveOrder
 
@@ -215,7 +215,8 @@ def note_recorded(state: State, event: Recorded) -> Turn:
 
 
 def _installed(state: State, pivot: Pivot) -> Turn:
-    bandit = fresh(pivot.policy, state.live, state.seed + pivot.policy.number)
+    live = servable(pivot.policy, state.live)
+    bandit = fresh(pivot.policy, live, state.seed + pivot.policy.number)
     restarts = replace(state.restarts, failures=0, against=0, since=None, best=-1)
     state = replace(
         state,

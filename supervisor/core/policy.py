@@ -55,6 +55,14 @@ class Policy:
     ema_alpha: float = 0.1
 
 
+def servable(policy: Policy, live: frozenset[str]) -> frozenset[str]:
+    """The arms that can be decided over: those of ``live``, or all where these are too few.
+
+    An arm that is ordered though its source is gone fails its pulls, and the run goes on.
+    """
+    return frozenset(arm.name for arm in policy.arms) if problem_of(policy, live) else live
+
+
 def problem_of(policy: Policy, live: frozenset[str]) -> str:
     """Why the policy cannot be served with these arms available, or empty."""
     arms = [arm for arm in policy.arms if arm.name in live]
