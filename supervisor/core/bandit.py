@@ -220,7 +220,10 @@ def _without(phase: PhaseOrder, state: BanditState, policy: Policy) -> PhaseOrde
     if not names:
         names = tuple(arm.name for arm in state.arms)
     weights = tuple(old.get(name, 1.0) for name in names)
-    shares = _bounded(policy, names, weights)
+    if policy.unit is Unit.SHARE:
+        shares = _bounded(policy, names, weights)
+    else:  # the bounds are of weights and were applied to them: what is left keeps its proportions
+        shares = tuple(weight / sum(weights) for weight in weights)
     return phase._replace(weights=tuple(zip(names, shares, strict=True)))
 
 
