@@ -23,7 +23,7 @@ class Daemon:
         self.run = run
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *arguments: str) -> Daemon:
+    def start(self, *arguments: str, env: dict[str, str] | None = None) -> Daemon:
         """Start another life; its output goes to a file beside the run directory."""
         log = self.run.path.parent / f"{self.run.path.name}.daemon-{len(self.logs()):03d}.log"
         command = [sys.executable, "-m", "supervisor", "run", str(self.run.path), *arguments]
@@ -34,6 +34,7 @@ class Daemon:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=ROOT,
+                env={**os.environ, **(env or {})},  # noqa: TID251 - as a service manager adds to it
                 start_new_session=True,
             )
         return self
