@@ -216,14 +216,14 @@ def _bounded(
 
 def _without(phase: PhaseOrder, state: BanditState, policy: Policy) -> PhaseOrder:
     old = dict(phase.weights)
-    names = tuple(arm.name for arm in state.arms if arm.name in old)
-    if not names:
-        names = tuple(arm.name for arm in state.arms)
-    weights = tuple(old.get(name, 1.0) for name in names)
-    if policy.unit is Unit.SHARE:
-        shares = _bounded(policy, names, weights)
-    else:  # the bounds are of weights and were applied to them: what is left keeps its proportions
-        shares = tuple(weight / sum(weights) for weight in weights)
+    names = tuple(arm.name for arm in state.arms)
+    weights = tuple(old.get(name, 0.0) for name in names)
+    total = sum(weights)
+    if policy.unit is Unit.WEIGHT and total > 0:
+        # The bounds are of weights and were applied to them: what is left keeps its proportions.
+        shares = tuple(weight / total for weight in weights)
+    else:
+        shares = _bounded(policy, names, weights if total > 0 else (1.0,) * len(names))
     return phase._replace(weights=tuple(zip(names, shares, strict=True)))
 
 
