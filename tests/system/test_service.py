@@ -71,7 +71,7 @@ def test_the_manager_is_told_ready_status_and_signs_of_life(
 def test_a_loop_that_does_not_turn_gives_no_sign_of_life(
     supervise: Supervise, manager: Manager
 ) -> None:
-    daemon = supervise(scripted(every=100, rate=200), every=100)
+    daemon = supervise(scripted(every=100, rate=40), every=100)
     daemon.start(env={"NOTIFY_SOCKET": str(manager.path), "WATCHDOG_USEC": "200000"})
     daemon.until(lambda: manager.heard("WATCHDOG=1"), "a sign of life")
     daemon.until_step(5)
@@ -80,11 +80,11 @@ def test_a_loop_that_does_not_turn_gives_no_sign_of_life(
     daemon.until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", "the stop")
     stopped = len(manager.heard("WATCHDOG=1"))
     step = daemon.run.reports(1, "step")[-1]["step"]
-    daemon.until(lambda: daemon.run.reports(1, "step")[-1]["step"] > step + 200, "a second")
+    daemon.until(lambda: daemon.run.reports(1, "step")[-1]["step"] > step + 40, "a second")
     assert len(manager.heard("WATCHDOG=1")) == stopped
     daemon.signal(signal.SIGCONT)
     daemon.until(lambda: len(manager.heard("WATCHDOG=1")) > stopped, "signs of life again")
-    daemon.until_step(step + 200)
+    daemon.until_step(step + 40)
     assert daemon.stop() == 0
 
 
