@@ -40,6 +40,7 @@ from supervisor.core.messages import (
 from supervisor.core.policy import problem_of
 from supervisor.core.state import Attempt, Life, Pivot, PivotStage, State, Want
 
+REFUSED = 11
 Turn = tuple[State, list[Effect]]
 
 
@@ -162,6 +163,12 @@ def _go_on(state: State, now: float) -> Turn:
     """With no trainer: what the operator wants first, then the pivot, then the next attempt."""
     if state.want is Want.STOP:
         return state, [KeepIntent("stop", "", done=True), Exit(0)]
+    if pivots.pin_lost(state) and state.pivot is not None and state.pivot.pin is not None:
+        text = f"cannot go on with the pivot to policy {state.pivot.policy.number}: the checkpoint"
+        hint = (
+            f"of step {state.pivot.pin.step} cannot be used any more; put it back and start again"
+        )
+        return state, [Say(f"{text} {hint}", alarm=True), Exit(REFUSED)]
     if state.pivot is not None and state.pivot.stage is PivotStage.STOPPED:
         return replace(state, life=Life.IDLE), [pivots.install(state.pivot)]
     if pivots.at_rest(state):

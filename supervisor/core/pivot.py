@@ -28,7 +28,7 @@ from supervisor.core.messages import (
     StageDone,
 )
 from supervisor.core.policy import Policy, servable
-from supervisor.core.state import Life, Pivot, PivotStage, State
+from supervisor.core.state import KEPT_SEALS, Life, Pivot, PivotStage, State
 from trainer.contract.wire import Checkpoint, SaveOrder
 
 Turn = tuple[State, list[Effect]]
@@ -146,6 +146,17 @@ def at_rest(state: State) -> bool:
     if pivot.when == "now":
         return newest >= pivot.asked_step
     return newest >= boundary_after(pivot.asked_step, state.settings.cadence)
+
+
+def pin_lost(state: State) -> bool:
+    """Whether what would be resumed is neither the pin nor sealed above it by the new policy."""
+    pivot = state.pivot
+    if pivot is None or pivot.pin is None:
+        return False
+    for seal in state.seals:
+        if seal.point == pivot.pin or seal.policy != pivot.policy.number:
+            return seal.point != pivot.pin
+    return len(state.seals) < KEPT_SEALS
 
 
 def boundary_after(step: int, cadence: int) -> int:
