@@ -168,6 +168,12 @@ def read_text(path: Path) -> bytes:
         raise SettingsError(f"cannot read {path}: {error.strerror}{hint}") from None
 
 
+def parse_policy(text: bytes, where: Path | str) -> PolicyFile:
+    """The file's values, each good by itself. Raises SettingsError naming every problem."""
+    file: PolicyFile = _parse(PolicyFile, text, where)
+    return file
+
+
 def read_policy(
     text: bytes, number: int, where: Path | str, config: Config, *, present: bool = False
 ) -> Policy:
@@ -175,7 +181,7 @@ def read_policy(
 
     ``present`` refuses an arm whose source is not there now; at a start such arms are retired.
     """
-    file = _parse(PolicyFile, text, where)
+    file = parse_policy(text, where)
     policy = Policy(
         number=number,
         digest=sha256(text).hexdigest()[:32],
