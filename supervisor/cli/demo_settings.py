@@ -47,7 +47,7 @@ def prepare(run: Path, plan: Plan) -> dict[str, int]:
     run.mkdir(parents=True, exist_ok=True)
     sizes = build(run / "sources")
     (run / "policy.toml").write_text(_WIDE, encoding="utf-8")
-    (run / POLISH).write_text(_polished(), encoding="utf-8")
+    (run / POLISH).write_text(polished(), encoding="utf-8")
     (run / "run.toml").write_text(_settings(plan, sizes), encoding="utf-8")
     return sizes
 
@@ -106,7 +106,8 @@ floor = 0.05
 """
 
 
-def _polished() -> str:
+def polished() -> str:
+    """The text of the policy that the demo pivots to."""
     head = """\
 # Policy 2: more prose, less source code, and the list of names kept small.
 schema = "stepkeeper.policy/1"
