@@ -82,12 +82,14 @@ def take_steps(state: State, steps: list[Step]) -> Turn:
             state, more = _broke(state, f"step {report.step} came where {due + at} was due")
             return state, taken + more
     last = steps[-1]
+    rate, rated = _rate(attempt, steps)
     attempt = replace(
         attempt,
         last_step=last.step,
         loss=last.loss,
         doing="train",
-        rate=_rate(attempt, steps),
+        rate=rate,
+        rated=rated,
         longest_step=max(attempt.longest_step, _slowest(attempt, steps)),
         at=last.at,
     )
@@ -119,13 +121,14 @@ def _broke(state: State, problem: str) -> Turn:
     return state, [Say(text, alarm=True), Journal("contract-broken", facts), *effects]
 
 
-def _rate(attempt: Attempt, steps: list[Step]) -> float:
+def _rate(attempt: Attempt, steps: list[Step]) -> tuple[float, float]:
+    """Steps a second, and the seconds that this rests on; the first moment does not rule it."""
     seconds = steps[-1].at - attempt.at
     if not attempt.at or seconds <= 0:
-        return attempt.rate
-    current = len(steps) / seconds
-    share = min(1.0, seconds / RATE_MEMORY)
-    return current if not attempt.rate else attempt.rate + share * (current - attempt.rate)
+        return attempt.rate, attempt.rated
+    rated = min(RATE_MEMORY, attempt.rated + seconds)
+    share = min(1.0, seconds / rated)
+    return attempt.rate + share * (len(steps) / seconds - attempt.rate), rated
 
 
 def _slowest(attempt: Attempt, steps: list[Step]) -> float:

@@ -122,7 +122,8 @@ class Ending:
 class Attempt:
     """One life of the trainer, as folded from its reports so far, from after step ``began``.
 
-    ``last_step`` is the last step reported, ``at`` its trainer clock. ``rate`` is in steps/s.
+    ``last_step`` is the last step reported, ``at`` its trainer clock. ``rate`` is in
+    steps/s, over the last ``rated`` seconds.
     ``replay_until`` is the last step that the ledger held when the attempt began.
     """
 
@@ -141,6 +142,7 @@ class Attempt:
     doing: str = "import"
     at: float = 0.0
     rate: float = 0.0
+    rated: float = 0.0
     loss: float | None = None
     longest_step: float = 0.0
     longest_save: float = 0.0
