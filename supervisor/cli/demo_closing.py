@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from supervisor.cli.demo_settings import POLISH
 from supervisor.cli.demo_stage import Stage
 from supervisor.cli.demo_watch import Facts, served
 from supervisor.cli.plot import plot
@@ -33,9 +32,7 @@ def what_next(stage: Stage, *, goes_on: bool) -> None:
     ]
     if goes_on:
         tries.insert(0, ("run", (), "go on from the last step; Ctrl-C stops it"))
-        tries.append(
-            ("pivot", ("--policy", f"{{run}}/{POLISH}", "--plan"), "what a pivot would do")
-        )
+        tries.append(("pivot", ("--cap", "names=0.05", "--plan"), "what a pivot would do"))
     lines = [(f"{stage.line(verb, *words)}", why) for verb, words, why in tries]
     width = max(len(line) for line, _ in lines)
     stage.screen.say(f"\nLeft in {stage.shown}; try next:")

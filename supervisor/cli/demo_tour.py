@@ -17,6 +17,7 @@ from trainer.contract.checkpoint_format import HEADER_BYTES, read_header, size_o
 from trainer.contract.wire import Orders, read_orders
 
 _KILLED = -9
+_MIDDLE = (0.3, 0.7)  # of a cadence
 
 
 class Tour:
@@ -71,7 +72,8 @@ class Tour:
         self._claim(self._attempt().attempt == attempt, "the trainer went on")
 
     def _trainer_killed(self) -> None:
-        self._reach(3.5)
+        self._reach(3.2)
+        self._stage.until(self._in_mid_cadence, "the middle of a cadence")
         before, seal = self._attempt(), self._seal()
         pid = self._stage.keeper.kill_trainer()
         self._say(f"   $ kill -KILL {pid}")
@@ -203,6 +205,11 @@ class Tour:
         """Wait until the ledger holds the step that is this many cadences in."""
         step = round(cadences * self._plan.cadence)
         self._stage.until(lambda: self._watch.step >= step, f"step {step}; see {LOG}")
+
+    def _in_mid_cadence(self) -> bool:
+        """Whether steps would be lost now, were it not for what this shows."""
+        beyond = self._watch.trainer_step % self._plan.cadence / self._plan.cadence
+        return _MIDDLE[0] <= beyond <= _MIDDLE[1]
 
     def _attempt(self) -> AttemptModel:
         record = self._watch.attempt()

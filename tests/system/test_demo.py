@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -150,7 +151,20 @@ def test_the_tour_shows_progress_a_plot_and_what_to_try_next(toured: Demo) -> No
     assert "steps/s" in output
     assert "T trainer killed (step" in output
     assert "P pivot to policy 2 (step" in output
-    assert f"stepkeeper status {toured.run.path}" in output
+
+
+def test_every_command_that_the_tour_ends_with_works(toured: Demo) -> None:
+    lines = toured.output().partition("try next:\n")[2].splitlines()
+    tries = [re.split(r"  +", line.strip())[0].split() for line in lines if line.startswith("   ")]
+    assert [words[1] for words in tries][:3] == ["run", "status", "tail"]
+    for program, verb, *words in tries:
+        assert (program, words[0]) == ("stepkeeper", str(toured.run.path))
+        if verb != "run":  # it would go on to the last step
+            command = [sys.executable, "-m", "supervisor", verb, *words]
+            done = subprocess.run(
+                command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=50
+            )
+            assert done.returncode == 0, (command, done.stderr)
 
 
 def test_a_directory_that_holds_a_run_is_refused_and_left_alone(toured: Demo) -> None:
