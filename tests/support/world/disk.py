@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from supervisor.core.bandit import BanditState
@@ -161,7 +162,7 @@ class Disk:
     def lineage(self) -> list[SealFile]:
         """Seals that can be resumed from, newest first, as the catalogue walks them."""
         found = [self.seals[step] for step in sorted(self.seals, reverse=True)]
-        for later, earlier in zip(found, found[1:], strict=False):
+        for later, earlier in pairwise(found):
             assert later.previous == earlier.point.seal, "a seal of another history is in the way"
         return [seal for seal in found if seal.point.seal not in self.rejected]
 

@@ -188,8 +188,10 @@ class Supervisor:
             VisibleCheckpoint(step, f"step_{step:06d}.bin") for step in self._disk.unsealed
         )
         if self._following is not None:
-            number = self._following.attempt
-            self._inbox.append(Ended(number, status, False, visible, self._rng.random()))
+            number, draw = self._following.attempt, self._rng.random()
+            self._inbox.append(
+                Ended(number, status, out_of_memory=False, visible=visible, draw=draw)
+            )
 
 
 def _split(attempt: int, taken: list[Report], seq: int, at: int) -> list[Reports]:

@@ -36,7 +36,9 @@ def recover(
     points = tuple(SealPoint(seal.point, seal.policy, seal.bandit) for seal in seals)
     policy = _in_force(disk)
     last = disk.attempts[max(disk.attempts)] if disk.attempts else None
-    failures, against, since, best = streak(disk, policy.number, points[0].point.step if points else 0)
+    failures, against, since, best = streak(
+        disk, policy.number, points[0].point.step if points else 0
+    )
     best = max([best, *(p.point.step for p in points if p.policy == policy.number)])
     bandit = fresh(policy, live, seed + policy.number)
     if points and points[0].policy == policy.number and points[0].bandit is not None:

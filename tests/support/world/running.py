@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from supervisor.core.messages import Asked, Effect, Event, Seal, Signalled
 from supervisor.core.policy import Policy
-from supervisor.core.state import Life, Settings, State
+from supervisor.core.state import Settings, State
 from tests.support.world.disk import Disk
 from tests.support.world.laws import Laws
 from tests.support.world.life import Supervisor
@@ -18,6 +17,7 @@ from tests.support.world.trainer import Habits, Trainer
 from tests.support.world.writer import Writer
 
 MOVE_SECONDS = 0.01
+OFTEN = 0.05  # of all moves look for a mishap; chances are of all moves
 MOST_MOVES_WITHOUT_A_STEP = 20_000
 
 
@@ -57,7 +57,7 @@ class World:
         settings: Settings,
         orders: bool = True,
     ) -> None:
-        self.rng = random.Random(seed)
+        self.rng = random.Random(seed)  # noqa: S311 - chance that can be repeated
         self.policies = policies
         self.chances = chances
         self.steps = steps
@@ -72,12 +72,12 @@ class World:
         self.exits: list[int] = []
         self.counts: dict[str, int] = {}
         self.before: Callable[[World], None] = lambda _: None
-        self.calm = False  # no mishap at all while this is set
+        self.only: frozenset[str] | None = None  # while set, no other mishaps than these
+        self.pace = 120  # steps that a trainer may do before anybody else moves
         self.hold_at = -1  # trainers wait at the end of this step
         self._orders = orders
         self._seed = seed
         self._reply = 0
-        self._gaps = 0
 
     def run(self) -> None:
         """Until the trainer has done all steps and the supervisor has left over it."""
@@ -90,7 +90,7 @@ class World:
                 idle, furthest = 0, self.disk.ledger.step
             assert idle < MOST_MOVES_WITHOUT_A_STEP, f"nothing moves on: {self.supervisor}"
 
-    def ask(self, verb: str, **fields: Any) -> int:
+    def ask(self, verb: str, **fields: object) -> int:
         """An operator's request to the supervisor; returns the number of its reply."""
         assert self.supervisor is not None
         self._reply += 1
@@ -106,7 +106,6 @@ class World:
     def kill_supervisor(self) -> None:
         """SIGKILL: memory is gone, the trainer goes on."""
         self.supervisor = None
-        self._count("supervisor killed")
 
     def _finished(self) -> bool:
         done = bool(self.disk.seals) and max(self.disk.seals) == self.steps
@@ -116,7 +115,7 @@ class World:
         self.counts[what] = self.counts.get(what, 0) + 1
 
     def _happens(self, chance: float) -> bool:
-        return chance > 0 and not self.calm and self.rng.random() < chance
+        return chance > 0 and self.only is None and self.rng.random() < chance
 
     def _move(self) -> None:
         """One move of anybody, or a mishap."""
@@ -142,7 +141,7 @@ class World:
         trainer = self.trainer
         if trainer is None:
             return
-        self.now = max(self.now, trainer.work(self.rng.randint(1, 120), self.now))
+        self.now = max(self.now, trainer.work(self.rng.randint(1, self.pace), self.now))
         if trainer.stalled and quiet and self.supervisor is not None:
             self.now += 1.0
         if self.rng.random() < 0.9 or quiet:
@@ -209,7 +208,7 @@ class World:
 
     def _mishap(self) -> bool:
         """Somebody dies, or somebody asks for something."""
-        if self.calm or self.rng.random() >= 0.05:
+        if self.rng.random() >= OFTEN:
             return False
         for name, chance in (
             ("trainer_killed", self.chances.trainer_killed),
@@ -221,7 +220,9 @@ class World:
             ("pivot", self.chances.pivot),
             ("cancel", self.chances.cancel),
         ):
-            if self.rng.random() < 20 * chance:
+            if self.only is not None and name not in self.only:
+                continue
+            if self.rng.random() < chance / OFTEN:
                 self._count(name)
                 self._befall(name)
                 return True
@@ -257,8 +258,3 @@ class World:
                 self.ask("stop", by="an operator", hold=False, now=False)
             case _:
                 self.ask("stop", by="an operator", hold=False, now=self.rng.random() < 0.5)
-
-
-def is_waiting(state: State) -> bool:
-    """Whether nothing runs and nothing is awaited but the clock."""
-    return state.life is Life.BACKOFF

@@ -27,6 +27,7 @@ from trainer.phases import follow, read_phase, rejoin, repeat
 
 SECONDS_A_STEP = 1.0
 PHASE_WAIT = 30.0
+COMPANION = True
 ARM = "alpha"  # what a trainer that knows no orders takes
 MASK = (1 << 64) - 1
 NAMES = {"TERM": -15, "KILL": -9}
@@ -150,7 +151,7 @@ class Trainer:
             self._phase = rejoin(self._phase, self._disk.orders, self.step)
         self.began = self.step
         self.ready = True
-        self._say(Ready, 1000 + self.attempt, 64, self.step, True)
+        self._say(Ready, 1000 + self.attempt, 64, self.step, COMPANION)
         self._point()
         self.flush()
 

@@ -21,6 +21,7 @@ from supervisor.core.messages import (
     KeepBandit,
     KeepIntent,
     KeepSample,
+    LeaveTerminal,
     Pin,
     Record,
     Recorded,
@@ -62,7 +63,7 @@ class Writer:
         self.now = 0.0
         self.sealed: Callable[[Seal], None] = lambda _: None
 
-    def perform(self, effect: Effect) -> Writing:  # noqa: C901, PLR0912 - one short case per effect
+    def perform(self, effect: Effect) -> Writing:  # noqa: C901, PLR0911, PLR0912 - one short case per effect
         """Carry out one effect; the generator's return value is what goes to the inbox."""
         disk = self._disk
         yield
