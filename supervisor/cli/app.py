@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import traceback
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -101,7 +100,7 @@ def _guarded(name: str, function: Callable[..., int]) -> Callable[..., int]:
             return UNKNOWN
         except Exception as error:  # noqa: BLE001 - a fault of ours is no reason for a traceback
             if environment.traceback_wanted():
-                traceback.print_exc()
+                sys.excepthook(type(error), error, error.__traceback__)
             printing.complain(
                 f"cannot {name}: a fault in stepkeeper itself, {type(error).__name__}: {error}; "
                 "STEPKEEPER_TRACEBACK=1 shows where"

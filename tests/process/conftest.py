@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.control import Server
+from supervisor.control.server import Server
 from supervisor.process.child import Child, spawn
 from supervisor.process.leftovers import end_leftovers
 from supervisor.process.locks import take

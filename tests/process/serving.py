@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from supervisor.control import NAME, Server
+from supervisor.control import NAME
+from supervisor.control.server import Server
 from supervisor.core.messages import Asked
 from tests.support.waiting import wait_until
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from supervisor import control
-from supervisor.control import LIMIT, Server, request
+from supervisor.control import LIMIT, request
+from supervisor.control.server import Server
 from supervisor.errors import UnknownError
 from tests.process.serving import Loop, asking, connect, raw
 from tests.support.runs import ROOT

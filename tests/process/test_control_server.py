@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.control import NAME, Server, request
+from supervisor.control import NAME, request
+from supervisor.control.server import Server
 from supervisor.errors import RefusedError, UnknownError
 from tests.process.serving import Loop, asking, connect
 from tests.support.waiting import wait_until

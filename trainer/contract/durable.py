@@ -11,7 +11,6 @@ import contextlib
 import errno
 import os
 import re
-import secrets
 from pathlib import Path
 
 TEMPORARY = ".tmp"
@@ -20,7 +19,7 @@ _OURS = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 
 def temporary_for(path: Path) -> Path:
     """A name beside ``path``, unique per try, that no reader takes for a finished file."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(6)}{TEMPORARY}")
+    return path.with_name(f".{path.name}.{os.urandom(6).hex()}{TEMPORARY}")
 
 
 def remove_temporaries(folder: Path) -> None:
