@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from supervisor.core.smoothing import Bucket, decimate, ema
+from supervisor.core.smoothing import Bucket, decimate, ema, smma
 
 ALPHA = 0.05
 _LABEL = 9  # columns of the axis on the left
@@ -27,12 +27,14 @@ def plot(
     width: int = 79,
     height: int = 16,
     alpha: float = ALPHA,
+    over: int | None = None,
     marks: Sequence[Mark] = (),
 ) -> str:
     """The series of (step, loss) as text of at most ``width`` columns.
 
     A ``.`` covers what the losses of its steps span, ``#`` is their moving average (EMA with
-    ``alpha``), ``:`` a marked step. A loss of None is left out and counted below.
+    ``alpha``, or SMMA ``over`` so many), ``:`` a marked step. A loss of None is left out and
+    counted below.
     """
     steps, losses = array("q"), array("d")
     for step, loss in points:
@@ -41,7 +43,8 @@ def plot(
     known = [None if loss != loss else loss for loss in losses]  # noqa: PLR0124 - NaN alone differs from itself
     columns = max(1, width - _LABEL)
     spans = decimate(zip(steps, known, strict=True), columns)
-    curve = decimate(zip(steps, ema(known, alpha), strict=True), columns)
+    smooth = ema(known, alpha) if over is None else smma(known, over)
+    curve = decimate(zip(steps, smooth, strict=True), columns)
     lows = [span.low for span in spans if span.low is not None]
     highs = [span.high for span in spans if span.high is not None]
     if not lows or not highs:
@@ -50,11 +53,12 @@ def plot(
     shown = [mark for mark in marks if steps[0] <= mark.step <= steps[-1]]
     for mark in shown:
         grid.column(_at(spans, mark.step), ":")
-    for at, (span, smooth) in enumerate(zip(spans, curve, strict=True)):
+    for at, (span, averages) in enumerate(zip(spans, curve, strict=True)):
         grid.span(at, span)
-        if smooth.end is not None:
-            grid.put(at, smooth.end, "#")
-    lines = [*grid.lines(), *_axis(spans, shown), *_legend(spans, alpha, shown)]
+        if averages.end is not None:
+            grid.put(at, averages.end, "#")
+    name = f"EMA, alpha {alpha:g}" if over is None else f"SMMA over {over}"
+    lines = [*grid.lines(), *_axis(spans, shown), *_legend(spans, name, shown)]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -117,13 +121,13 @@ def _axis(spans: Sequence[Bucket], marks: Sequence[Mark]) -> list[str]:
     return [*lines[:1], f"{'':9}{''.join(letters)}", *lines[1:]] if marks else lines
 
 
-def _legend(spans: Sequence[Bucket], alpha: float, marks: Sequence[Mark]) -> list[str]:
+def _legend(spans: Sequence[Bucket], name: str, marks: Sequence[Mark]) -> list[str]:
     """What the characters mean; marks of one letter and meaning share a line."""
     steps: dict[tuple[str, str], list[str]] = {}
     for mark in marks:
         steps.setdefault((mark.letter, mark.text), []).append(str(mark.step))
     shown = f"steps {spans[0].first} to {spans[-1].last}"
-    lines = [f"{'':9}. span of the losses   # their EMA, alpha {alpha:g}   {shown}"]
+    lines = [f"{'':9}. span of the losses   # their {name}   {shown}"]
     lines += [
         f"{'':9}{letter} {text} (step{'s' if len(at) > 1 else ''} {', '.join(at)})"
         for (letter, text), at in steps.items()

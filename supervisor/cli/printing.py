@@ -51,6 +51,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+def plain(text: object) -> str:
+    """Text from a file, with ``?`` for characters that a terminal would act on."""
+    return "".join(c if c.isprintable() else "?" for c in str(text))
+
+
 def duration(seconds: float) -> str:
     """``42 s``, ``12 min`` or ``3.5 h``."""
     if seconds < 120:  # noqa: PLR2004 - two minutes read better in seconds

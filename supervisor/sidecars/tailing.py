@@ -17,11 +17,22 @@ from supervisor.core.chain import stated
 BLOCK = 1 << 16
 
 
+class Torn(NamedTuple):
+    """A line that states no chain, and the byte at which it begins."""
+
+    start: int
+    line: bytes
+
+
 class Tail(NamedTuple):
-    """The last whole lines, without newlines, and the byte behind them, to follow from."""
+    """The last whole lines, without newlines, and the byte behind them, to follow from.
+
+    ``torn`` lines stand among them.
+    """
 
     lines: list[bytes]
     offset: int
+    torn: tuple[Torn, ...] = ()
 
 
 def tail(path: Path, n: int) -> list[bytes]:
@@ -33,16 +44,18 @@ def tail_at(path: Path, n: int) -> Tail:
     """The last ``n`` whole lines and where they end; reads from the end only. Raises OSError."""
     with _opened(path) as (descriptor, size):
         found: deque[bytes] = deque()
+        torn: deque[Torn] = deque()
         offset = _last_newline(descriptor, size) + 1
-        at, carry = offset - 1, b""
-        while at > 0 and len(found) < n:
-            begin = max(0, at - BLOCK)
-            carry, *lines = (os.pread(descriptor, at - begin, begin) + carry).split(b"\n")
-            at = begin
-            if not at:
-                lines.insert(0, carry)
-            found.extendleft(line for line in reversed(lines) if stated(line) is not None)
-    return Tail(list(found)[-n:] if n > 0 else [], offset)
+        start = offset
+        for line in _backwards(descriptor, offset) if n > 0 else ():
+            start -= len(line) + 1
+            if stated(line) is None:
+                torn.appendleft(Torn(start, line))
+                continue
+            found.appendleft(line)
+            if len(found) == n:
+                break
+    return Tail(list(found), offset, tuple(torn))
 
 
 def follow(path: Path, offset: int, limit: int = 1 << 20) -> Tail:
@@ -52,8 +65,26 @@ def follow(path: Path, offset: int, limit: int = 1 << 20) -> Tail:
     end = data.rfind(b"\n") + 1
     if not end and len(data) == limit:
         end = limit  # a torn piece longer than any line
-    lines = [line for line in data[:end].split(b"\n") if stated(line) is not None]
-    return Tail(lines, offset + end)
+    lines, torn, at = [], [], offset
+    for line in data[:end].removesuffix(b"\n").split(b"\n") if end else ():
+        if stated(line) is None:
+            torn.append(Torn(at, line))
+        else:
+            lines.append(line)
+        at += len(line) + 1
+    return Tail(lines, offset + end, tuple(torn))
+
+
+def _backwards(descriptor: int, stop: int) -> Iterator[bytes]:
+    """The lines of a file whose last newline is the byte before ``stop``, the last one first."""
+    at, carry = stop - 1, b""
+    while at > 0:
+        begin = max(0, at - BLOCK)
+        carry, *lines = (os.pread(descriptor, at - begin, begin) + carry).split(b"\n")
+        at = begin
+        yield from reversed(lines)
+    if stop:
+        yield carry
 
 
 def _last_newline(descriptor: int, size: int) -> int:

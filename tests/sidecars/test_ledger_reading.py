@@ -42,12 +42,24 @@ def test_tail_leaves_torn_pieces_out_wherever_they_are(path: Path) -> None:
         b"x" * 70_000,
     ):
         path.write_bytes(whole + torn)
-        assert tail_at(path, 3) == (lines[-3:], len(whole))
+        assert tail_at(path, 3) == (lines[-3:], len(whole), ())
         path.write_bytes(whole + torn + b"\n" + lines[0] + b"\n" + torn)
         assert tail(path, 4) == [*lines[-3:], lines[0]]
     for nothing in (b"", b"\n", b"\0" * (2 * BLOCK), b"x\n"):
         path.write_bytes(nothing)
         assert tail(path, 4) == []
+
+
+def test_torn_lines_are_named_by_the_byte_at_which_they_begin(path: Path) -> None:
+    keep(path, (1, 0, steps(1, 10)))
+    lines = lines_of(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"\0" * (3 * BLOCK) + b"\n" + lines[0] + b"\nabc\n" + b"half")
+    long, short = tail_at(path, 3).torn
+    assert (long.start, long.line) == (len(whole), b"\0" * (3 * BLOCK))
+    assert path.read_bytes()[short.start :] == b"abc\nhalf"
+    assert tail_at(path, 1).torn == (short,)
+    assert follow(path, short.start) == ([], short.start + 4, (short,))
 
 
 def test_tail_is_right_at_every_place_of_a_block_border(path: Path) -> None:
@@ -86,12 +98,12 @@ def test_follow_gives_each_line_once_and_only_when_it_is_whole(path: Path) -> No
         seen += at.lines
     ledger.close()
     assert seen == lines_of(path)[1:]
-    assert follow(path, at.offset) == ([], at.offset)
+    assert follow(path, at.offset) == ([], at.offset, ())
     whole = path.read_bytes()
     path.write_bytes(whole + seen[0][:50])
-    assert follow(path, at.offset) == ([], at.offset)
+    assert follow(path, at.offset) == ([], at.offset, ())
     path.write_bytes(whole + seen[0] + b"\n" + b"\0" * 10)
-    assert follow(path, at.offset) == ([seen[0]], at.offset + len(seen[0]) + 1)
+    assert follow(path, at.offset) == ([seen[0]], at.offset + len(seen[0]) + 1, ())
 
 
 def test_follow_gets_past_a_torn_piece_longer_than_what_it_reads(path: Path) -> None:
