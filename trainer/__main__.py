@@ -15,6 +15,8 @@ from trainer.errors import RefusedError, TrainerError
 from trainer.launch import Launch, environment, read_launch
 from trainer.reports import FileReports, Reports, say
 
+_INTERRUPTED = 130
+
 
 def main() -> int:
     """Train; returns the exit code of ``trainer.errors``, 0 for finished or stopped."""
@@ -32,6 +34,8 @@ def main() -> int:
     except CheckpointFormatError as error:
         say(str(error))
         return RefusedError.exit_code
+    except KeyboardInterrupt:  # before handlers are in; nothing is lost
+        return _INTERRUPTED
     return 0
 
 

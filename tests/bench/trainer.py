@@ -13,13 +13,13 @@ import pydoc_data.topics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name everyone knows it by
 
+from tests.bench.figures import Figure, table
+from trainer.contract.settings import PRESETS
 from trainer.contract.wire import Orders, PhaseOrder, ReportName, format_orders
 from trainer.launch import Launch
 from trainer.loop import train
@@ -56,6 +56,7 @@ class PlainLoop:
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
 
     def steps(self, count: int) -> None:
+        """Train for ``count`` steps."""
         for number in range(count):
             batch = self.batches[number % len(self.batches)]
             logits = self.model.logits(batch[:, :-1])
@@ -130,15 +131,13 @@ def measure(run: Path, options: argparse.Namespace) -> TakingTurns:
 
 
 def _model(preset: str) -> Transformer:
-    from trainer.contract.settings import PRESETS  # noqa: PLC0415 - beside its only use
-
     model = Transformer(PRESETS[preset])
     model.initialise(0)
     return model
 
 
 def _batches(text: str, options: argparse.Namespace) -> list[torch.Tensor]:
-    length = _model(options.preset).shape.context + 1
+    length = PRESETS[options.preset].context + 1
     data = torch.tensor(list(text.encode()), dtype=torch.int64)
     whole = data[: len(data) // length * length].view(-1, length)
     generator = torch.Generator().manual_seed(0)
@@ -149,34 +148,25 @@ def _batches(text: str, options: argparse.Namespace) -> list[torch.Tensor]:
 def main(argv: list[str]) -> int:
     """Measure, print, and return 0 where the ratio reaches its target."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench trainer", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="three short turns")
     parser.add_argument("--preset", default="demo")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--mix", choices=("step", "sequence"), default="step")
     parser.add_argument("--turn", type=int, default=20, help="steps in one turn")
-    parser.add_argument("--turns", type=int, default=10, help="turns that count, of each loop")
+    parser.add_argument("--turns", type=int, default=15, help="turns that count, of each loop")
     options = parser.parse_args(argv)
+    if options.quick:
+        options.turn, options.turns = 5, 3
     with tempfile.TemporaryDirectory() as folder:
         turns = measure(Path(folder), options)
-    context = _model(options.preset).shape.context
-    tokens = options.batch * context * options.turn
-    ours, plains = _rates(turns.ours, tokens), _rates(turns.plains, tokens)
-    print(f"this loop   {_shown(ours)}")  # noqa: T201 - a bench prints
-    print(f"plain loop  {_shown(plains)}")  # noqa: T201 - a bench prints
+    tokens = options.batch * PRESETS[options.preset].context * options.turn
     pairs = [plain / our for our, plain in zip(turns.ours, turns.plains, strict=True)]
-    ratio = median(pairs)
-    print(  # noqa: T201 - a bench prints
-        f"ratio       {ratio:.3f} (median of {len(pairs)} pairs, {min(pairs):.3f} to "
-        f"{max(pairs):.3f}); target {TARGET}"
-    )
-    return 0 if ratio >= TARGET else 1
-
-
-def _rates(seconds: Sequence[float], tokens: int) -> list[float]:
-    return [tokens / value for value in seconds]
-
-
-def _shown(rates: Sequence[float]) -> str:
-    return f"{median(rates):9.0f} tokens/s ({min(rates):.0f} to {max(rates):.0f})"
+    figures = [
+        Figure("this loop", "tokens/s", [tokens / seconds for seconds in turns.ours]),
+        Figure("plain loop", "tokens/s", [tokens / seconds for seconds in turns.plains]),
+        Figure("this / plain", "", pairs, target=TARGET, at_least=True),
+    ]
+    return table(f"training loop, {options.preset}, mix by {options.mix}", figures)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def test_evaluation_reports_a_loss_for_each_arm_that_keeps_documents_out(tmp_pat
 
 
 def test_a_stop_cuts_a_sample_short_and_saves(tmp_path: Path) -> None:
-    run = make(tmp_path / "run", looking=True, length=1_000_000)
+    run = make(tmp_path / "run", looking=True, length=100_000)
     life = live(run, acts={("doing", 5): lambda: os.kill(os.getpid(), signal.SIGTERM)})
     assert life.of(Sample) == []
     assert life.of(Step)[-1].step == life.of(Checkpoint)[-1].step == 5

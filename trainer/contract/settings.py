@@ -123,7 +123,7 @@ class SampleSettings(_Section):
     every: int = Field(default=0, ge=0)
     prompts: tuple[str, ...] = Field(default=("The ",), strict=False)  # TOML has lists
     temperature: float = Field(default=0.8, ge=0)  # 0: the likeliest token each time
-    length: int = Field(default=200, ge=1)  # tokens drawn per prompt
+    length: int = Field(default=200, ge=1, le=100_000)  # tokens drawn per prompt
     seed: int = Field(default=0, ge=0, lt=2**63)
 
 
