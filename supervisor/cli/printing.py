@@ -65,6 +65,14 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
+def bytes_text(size: int) -> str:
+    """``776 B``, ``10.4 MB`` or ``1.44 GB``."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return f"{size} B"
+
+
 def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     if isinstance(value, float) and not -float("inf") < value < float("inf"):
         return None

@@ -2,10 +2,109 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from supervisor import environment
-from supervisor.cli.parameters import Run, existing
-from supervisor.config import load
+from supervisor.cli import printing, standing
+from supervisor.cli.parameters import Json, Run, existing, place
+from supervisor.config import Config, load, parse_policy, read_policy, read_text
 from supervisor.daemon import Daemon
+from supervisor.errors import SettingsError
+from supervisor.perform.founding import EXAMPLE, found
+from supervisor.sidecars import archive
+
+
+def init(
+    run: Run,
+    *,
+    sources: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder with one sub-folder for each arm.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Make a run directory with commented run.toml and policy.toml, to be edited.
+
+    Each sub-folder of DIR becomes an arm with wide bounds. Without DIR the run's own folder
+    sources/ counts, and without that the settings name an example.
+    """
+    path = place(run)
+    arms = found(path, sources)
+    if as_json:
+        printing.emit({"run": str(path), "arms": arms})
+        return 0
+    printing.say(f"made {path} with the arms {', '.join(arms)}")
+    if arms == [EXAMPLE]:
+        printing.say(f"put text into {path / 'sources' / EXAMPLE}, or name your own in run.toml")
+    printing.say(f"next: stepkeeper check {path}, then stepkeeper run {path}")
+    return 0
+
+
+def check(run: Run, *, as_json: Json = False) -> int:
+    """Check run.toml and policy.toml, and name every problem. Exits 1 where there is one."""
+    path = existing(run)
+    problems: list[str] = []
+    config = _checked(path, problems)
+    warnings = _warnings(path, config) if config is not None else []
+    if as_json:
+        facts = {"run": str(path), "problems": problems, "warnings": warnings}
+        printing.emit({"ok": not problems, **facts})
+        return 1 if problems else 0
+    for problem in problems:
+        printing.say(problem)
+    for warning in warnings:
+        printing.say(f"warning: {warning}")
+    printing.say(
+        f"{len(problems)} problem{'s' * (len(problems) != 1)} in {path}"
+        if problems
+        else f"the settings of {path} hold"
+    )
+    return 1 if problems else 0
+
+
+def _checked(run: Path, problems: list[str]) -> Config | None:
+    """The settings where run.toml holds; whatever does not is added to ``problems``."""
+    config = None
+    edited = run / "policy.toml"
+    try:
+        config = load(run)
+    except SettingsError as error:
+        problems += error.problems or [str(error)]
+    try:
+        text = read_text(edited)
+        if config is None:
+            parse_policy(text, edited)
+        else:
+            read_policy(text, 1, edited, config)
+    except SettingsError as error:
+        problems += error.problems or [str(error)]
+    return config
+
+
+def _warnings(run: Path, config: Config) -> list[str]:
+    """What holds, and will still surprise."""
+    found = [
+        f"run.toml: sources.{arm}.path: {source} is not there; the arm is retired at the start"
+        for arm, source in config.sources.items()
+        if arm not in config.live
+    ]
+    found += [
+        f"run.toml: sources.{arm}.path: {source} holds no file yet"
+        for arm, source in config.sources.items()
+        if source.is_dir() and not any(path.is_file() for path in source.rglob("*"))
+    ]
+    number = standing.policy_in_force(run)
+    edited = run / "policy.toml"
+    if number and edited.exists():
+        kept = archive.policy_path(run, number).read_bytes()
+        if kept != edited.read_bytes():
+            found.append(
+                f"policy.toml differs from policy {number} in force and has no effect by itself; "
+                f"run stepkeeper pivot {run} --policy {edited}"
+            )
+    return found
 
 
 def run(run: Run) -> int:

@@ -97,7 +97,8 @@ def stop(state: State, *, by: str, hold: bool = False, at_once: bool = False, no
             state, more = kill(state)
             effects += more
         elif state.life is Life.RUNNING:
-            effects += [SignalTrainer(attempt.number, "TERM"), Say(f"stopping, asked by {by}")]
+            text = f"stopping, asked by {by}: the trainer saves at the end of its step"
+            effects += [SignalTrainer(attempt.number, "TERM"), Say(text)]
             state = replace(state, life=Life.STOPPING, deadline=now + grace(state))
         elif not first:
             effects.append(Say(f"still stopping: {state.life}"))

@@ -39,9 +39,9 @@ def by() -> str:
 
 
 def stop(run: Path, *, hold: bool) -> None:
-    """Record that nothing shall run. Raises LockHeldError where somebody keeps the run."""
+    """Record that nothing shall run; an earlier hold stays. Raises LockHeldError where somebody keeps the run."""
     with _alone(run):
-        write_intent(run, "stop", by(), done=True, hold=hold)
+        write_intent(run, "stop", by(), done=True, hold=hold or None)
 
 
 def release(run: Path) -> None:

@@ -1,0 +1,141 @@
+"""The command ``checkpoints``: which there are, which can be resumed from, and why others not."""
+
+from __future__ import annotations
+
+import select
+import shutil
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from supervisor.cli import printing
+from supervisor.cli.parameters import Json, Run, existing
+from supervisor.errors import UsageError
+from supervisor.sidecars.checkpoints import Catalogue, SealRecord, marks, scan
+from supervisor.sidecars.checkpoints.superseding import SUPERSEDED
+from supervisor.sidecars.checkpoints.verifying import Verifier
+from trainer.contract.checkpoint_format import CheckpointFormatError, size_of
+
+HEAD = ("step", "state", "size", "policy", "attempt", "reason", "sealed at", "note")
+
+
+def checkpoints(
+    run: Run,
+    *,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read every .bin back and hold it against its seal.")
+    ] = False,
+    size: Annotated[
+        int | None, typer.Option(metavar="N_PARAMS", help="What a checkpoint of so many takes.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """List the checkpoints of a run, the newest first; the first sealed one is resumed from.
+
+    Exits 1 where --verify finds one that is not as its seal says.
+    """
+    path = existing(run)
+    if size is not None:
+        return _tell_size(path, size, as_json=as_json)
+    folder = path / "checkpoints"
+    found = rows(scan(folder), marks.pins(folder))
+    superseded = sorted(p.name for p in (folder / SUPERSEDED).glob("*/step_*.bin"))
+    bad = [row for row in found if verify and not _is_good(folder, row)]
+    if as_json:
+        printing.emit({"checkpoints": found, "superseded": len(superseded), "bad": len(bad)})
+        return 1 if bad else 0
+    if not found:
+        printing.say("no checkpoint yet")
+    else:
+        printing.say(printing.table(HEAD, [_cells(row) for row in found]))
+    if superseded:
+        printing.say(f"{len(superseded)} superseded, never resumed from: {folder / SUPERSEDED}")
+    if verify:
+        read = sum("verified" in row for row in found)
+        printing.say(f"{read} read back, {len(bad)} of them not as sealed")
+    return 1 if bad else 0
+
+
+def rows(catalogue: Catalogue, pins: dict[int, str]) -> list[dict[str, Any]]:
+    """Every checkpoint as JSON values, newest first."""
+    found: list[dict[str, Any]] = []
+    for state, seals in (("sealed", catalogue.sealed), ("retired", catalogue.retired)):
+        found += [_row(seal, state, pins) for seal in seals]
+    found += [
+        {"step": c.step, "name": c.name, "state": "unsealed", "note": "never resumed from"}
+        for c in catalogue.unsealed
+    ]
+    found += [
+        {"step": c.step, "name": c.name, "state": "refused", "note": c.reason}
+        for c in catalogue.refused
+    ]
+    found += [
+        {"step": gap.step, "name": "", "state": "gap", "note": "the seal before this is missing"}
+        for gap in catalogue.gaps
+    ]
+    return sorted(found, key=lambda row: int(row["step"]), reverse=True)
+
+
+def _row(seal: SealRecord, state: str, pins: dict[int, str]) -> dict[str, Any]:
+    note = pins.get(seal.step)
+    return {
+        "step": seal.step,
+        "name": seal.bin.name,
+        "state": state,
+        "bytes": seal.bin.bytes,
+        "policy": seal.policy,
+        "attempt": seal.attempt,
+        "reason": seal.reason,
+        "time": seal.time,
+        "sha256": seal.bin.sha256,
+        "companion": bool(seal.companion),
+        "pinned": note is not None,
+        "note": note or "",
+    }
+
+
+def _is_good(folder: Path, row: dict[str, Any]) -> bool:
+    """Read one back where it should be whole; the verdict goes into the row."""
+    if row["state"] != "sealed":
+        return True
+    verifier = Verifier()
+    try:
+        descriptor = verifier.start(
+            folder, row["name"], row["sha256"], companion=bool(row["companion"])
+        )
+        verdict = None
+        while verdict is None:
+            select.select([descriptor], [], [])
+            verdict = verifier.result()
+    finally:
+        verifier.close()
+    row["verified"] = not verdict.problem
+    if verdict.problem:
+        row |= {"state": "BAD", "note": verdict.problem}
+    return not verdict.problem
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    pinned = "pinned" if row.get("pinned") else ""
+    note = ", ".join(part for part in (pinned, str(row.get("note", ""))) if part)
+    state = "verified" if row.get("verified") else str(row["state"])
+    size = printing.bytes_text(row["bytes"]) if "bytes" in row else "-"
+    plain = [str(row.get(key, "-")) for key in ("policy", "attempt", "reason", "time")]
+    return [str(row["step"]), state, size, *plain, note]
+
+
+def _tell_size(run: Path, n_params: int, *, as_json: bool) -> int:
+    try:
+        size = size_of(n_params)
+    except CheckpointFormatError as error:
+        raise UsageError(f"cannot tell the size: {error}") from None
+    free = shutil.disk_usage(run).free
+    if as_json:
+        printing.emit({"n_params": n_params, "bytes": size, "free": free, "fit": free // size})
+    else:
+        printing.say(
+            f"{size} bytes ({printing.bytes_text(size)}) a checkpoint; {free // size} more fit on "
+            f"the disk of {run}"
+        )
+    return 0
