@@ -148,7 +148,7 @@ class Tour:
         if certificate is None:
             self._claim(False, f"{folder} holds a certificate")  # noqa: FBT003 - it reads as a sentence
             return
-        self._mark(pin, "P", f"pivot to policy {policy}")
+        self._mark(pin + 1, "P", f"pivot to policy {policy}")
         asked, stood = certificate.asked_step, certificate.ledger_at_stop
         self._claim(
             code == 0 and pin >= asked and pin % self._plan.cadence == 0,

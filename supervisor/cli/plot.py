@@ -9,6 +9,7 @@ from typing import NamedTuple
 from supervisor.core.smoothing import Bucket, decimate, ema, smma
 
 ALPHA = 0.05
+_FINER = 8  # so many buckets or half of them go into a column
 _LABEL = 9  # columns of the axis on the left
 _BETWEEN = 12  # columns from one number under the axis to the next, at least
 
@@ -42,9 +43,9 @@ def plot(
         losses.append(float("nan") if loss is None else loss)
     known = [None if loss != loss else loss for loss in losses]  # noqa: PLR0124 - NaN alone differs from itself
     columns = max(1, width - _LABEL)
-    spans = decimate(zip(steps, known, strict=True), columns)
+    spans = _columns(zip(steps, known, strict=True), columns)
     smooth = ema(known, alpha) if over is None else smma(known, over)
-    curve = decimate(zip(steps, smooth, strict=True), columns)
+    curve = _columns(zip(steps, smooth, strict=True), columns)
     lows = [span.low for span in spans if span.low is not None]
     highs = [span.high for span in spans if span.high is not None]
     if not lows or not highs:
@@ -100,6 +101,28 @@ class _Grid:
         if self._high == self._low:
             return last
         return round((self._high - loss) / (self._high - self._low) * last)
+
+
+def _columns(points: Iterable[tuple[int, float | None]], columns: int) -> list[Bucket]:
+    """Buckets that fill all columns, or one for each point where there are fewer."""
+    fine = decimate(points, _FINER * columns)
+    if len(fine) <= columns:
+        return fine
+    groups: list[list[Bucket]] = [[] for _ in range(columns)]
+    for i, bucket in enumerate(fine):
+        groups[i * columns // len(fine)].append(bucket)
+    return [_joined(group) for group in groups]
+
+
+def _joined(group: list[Bucket]) -> Bucket:
+    return Bucket(
+        group[0].first,
+        group[-1].last,
+        min((b.low for b in group if b.low is not None), default=None),
+        max((b.high for b in group if b.high is not None), default=None),
+        next((b.end for b in reversed(group) if b.end is not None), None),
+        sum(b.unknown for b in group),
+    )
 
 
 def _at(spans: Sequence[Bucket], step: int) -> int:

@@ -32,6 +32,13 @@ def test_a_single_spike_survives_however_many_steps_share_its_column() -> None:
     assert first.count(".") == 2  # the one of the label, and the spike
 
 
+@pytest.mark.parametrize("steps", [70, 71, 601, 20_000])
+def test_a_long_run_fills_the_whole_width(steps: int) -> None:
+    text = plot([(s, 2.0 + s % 7) for s in range(1, steps + 1)], width=79)
+    [axis] = [row for row in text.splitlines() if row.strip(" +-") == ""]
+    assert len(axis) == 79
+
+
 def test_marks_stand_at_their_steps_and_are_explained_once() -> None:
     points = [(s, 3.0) for s in range(1, 41)]
     marks = [
