@@ -21,7 +21,7 @@ from supervisor.config import PolicyFile, RunFile
 from tests.support import document
 from tests.support.document import blocks, plain, table, tree
 from tests.support.runs import ROOT
-from tests.support.sources import project_files
+from tests.support.sources import modules, project_files
 
 
 def test_the_two_commands_stand_in_the_agreed_form() -> None:
@@ -109,6 +109,16 @@ def test_the_tables_of_settings_are_the_models(heading: str, model: type[BaseMod
         else:
             shown = list(default) if isinstance(default, tuple) else default
             assert json.loads(rows[key]) == shown, key
+
+
+def test_what_the_operator_sees_is_what_the_program_says() -> None:
+    """Numbers stand for any number, so what is compared are the words between them."""
+    code = "".join((ROOT / path).read_text() for path in modules("supervisor"))
+    rows = [row[0] for row in table("### At three in the morning")]
+    phrases = [phrase for cell in rows for phrase in re.findall("`([^`]+)`", cell)]
+    assert len(phrases) >= 5
+    words = [part.strip(": ") for phrase in phrases for part in re.split(r"\d+|killed", phrase)]
+    assert [part for part in words if part not in code] == []
 
 
 def test_the_tree_of_the_repository_matches_the_disk() -> None:

@@ -23,12 +23,14 @@ needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq on th
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
-    """Attempt 1 is killed after losses that attempt 2 does not repeat, so lines are voided.
+    """Attempt 1 writes a bad checkpoint and is killed after losses that attempt 2 does not repeat.
 
-    Then come the five commands, a torn piece, and one more life that closes it off.
+    So lines are voided and a checkpoint is superseded. Then come the five commands, a torn piece,
+    and one more life that closes it off.
     """
     folder = tmp_path_factory.mktemp("readme")
-    trainer = scripted(rate=150, every=20, sample_every=20, attempts=1, kill_at=50, differ_from=45)
+    faults = {"kill_at": 50, "differ_from": 45, "corrupt_at": 40, "corrupt": "nan"}
+    trainer = scripted(rate=150, every=20, sample_every=20, attempts=1, **faults)
     run = make_run(folder / "stepkeeper-demo", trainer, arms=tuple(POLISHED), every=20)
     (run.path / POLISH).write_text(polished())
     daemon = Daemon(run)
