@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.cli.demo_settings import POLISH, POLISHED, polished
+from supervisor.cli.demo_settings import POLISHED
 from tests.support.daemon import Daemon
 from tests.support.document import blocks, tree
 from tests.support.kept import Kept
@@ -32,7 +32,6 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
     faults = {"kill_at": 50, "differ_from": 45, "corrupt_at": 40, "corrupt": "nan"}
     trainer = scripted(rate=150, every=20, sample_every=20, attempts=1, **faults)
     run = make_run(folder / "stepkeeper-demo", trainer, arms=tuple(POLISHED), every=20)
-    (run.path / POLISH).write_text(polished())
     daemon = Daemon(run)
     kept = Kept(folder, daemon)
     try:
@@ -72,7 +71,7 @@ def test_the_five_commands_do_what_the_readme_says(kept: Kept) -> None:
 def test_every_file_of_the_run_is_in_the_readme_and_the_other_way_round(kept: Kept) -> None:
     drawn = {path.removeprefix("RUN/"): _pattern(path) for path in tree("Files of a run")[1:]}
     left = [str(p.relative_to(kept.run.path)) for p in kept.run.path.rglob("*") if p.is_file()]
-    ours = [name for name in left if not name.startswith("sources/") and name != POLISH]
+    ours = [name for name in left if not name.startswith("sources/")]
     unknown = [name for name in ours if not any(re.match(p, name) for p in drawn.values())]
     assert unknown == []
     passing = {"pivot.json", "control.sock", "supervisor.log"}  # there only at times
