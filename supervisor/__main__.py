@@ -7,9 +7,15 @@ import sys
 
 def main() -> None:
     """Run ``stepkeeper``."""
-    from supervisor.cli import run  # noqa: PLC0415  the daemon's child must not pay for the CLI
+    try:
+        # Imported here: an interrupt in the middle of it is no reason for a traceback either.
+        from supervisor.cli import run  # noqa: PLC0415 - see above
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.stderr.write("cannot go on: interrupted\n")
+        code = 2
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def by() -> str:
 
 
 def stop(run: Path, *, hold: bool) -> None:
-    """Record that nothing shall run; an earlier hold stays. Raises LockHeldError where somebody keeps the run."""
+    """Record that nothing shall run; an earlier hold stays. Raises LockHeldError."""
     with _alone(run):
         write_intent(run, "stop", by(), done=True, hold=hold or None)
 
