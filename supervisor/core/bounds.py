@@ -1,15 +1,18 @@
 """Exact projection of weights onto shares within floors and caps.
 
 The KL projection onto {floor <= p <= cap, sum p = 1} is p_i = clip(c w_i, floor_i, cap_i): the sum
-is piecewise linear and nondecreasing in c, so one sweep over the 2K sorted breakpoints finds c.
+is piecewise linear and nondecreasing in c, so the 2K sorted breakpoints tell where it reaches 1.
 Clamping and renormalising, repeated or not, breaks bounds and is never the projection.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from math import fsum
 
 TOLERANCE = 1e-9
+_Arm = tuple[float, float, float]  # weight, floor, cap
 _SMALLEST = 1e-12  # a weight of nothing still takes part, so that caps elsewhere can be met
 
 
@@ -40,30 +43,39 @@ def project(
     largest = max(weights)
     scale = [max(w / largest, _SMALLEST) if largest > 0 else 1.0 for w in weights]
     arms = list(zip(scale, floors, caps, strict=True))
-    marks = sorted(
-        [(floor / w, w, floor) for w, floor, _ in arms]
-        + [(cap / w, -w, -cap) for w, _, cap in arms]
+    marks = sorted({bound / w for w, floor, cap in arms for bound in (floor, cap)})
+    at = bisect_left(marks, 1.0, key=lambda mark: fsum(_clip(mark, arms)))
+    if 0 < at < len(marks):
+        multiplier = _between(marks[at - 1], marks[at], arms)
+    else:  # every share is at its floor already, or at its cap still
+        multiplier = marks[min(at, len(marks) - 1)]
+    return _settle(_clip(multiplier, arms), floors, caps)
+
+
+def _clip(multiplier: float, arms: Sequence[_Arm]) -> list[float]:
+    return [min(cap, max(floor, multiplier * w)) for w, floor, cap in arms]
+
+
+def _between(low: float, high: float, arms: Sequence[_Arm]) -> float:
+    """The multiplier whose shares sum to 1, between two neighbouring breakpoints.
+
+    Free and fixed parts are summed anew: kept along the sweep, a tiny weight added after a large
+    one and left when that is taken away has lost half its digits.
+    """
+    free = fsum(w for w, floor, cap in arms if floor / w <= low and cap / w >= high)
+    fixed = fsum(
+        cap if cap / w <= low else floor
+        for w, floor, cap in arms
+        if cap / w <= low or floor / w >= high
     )
-    fixed, free = sum(floors), 0.0
-    multiplier = marks[-1][0]
-    for mark, slope, level in marks:
-        if free > 0.0 and fixed + free * mark >= 1.0:
-            multiplier = (1.0 - fixed) / free
-            break
-        if free <= 0.0 and fixed >= 1.0:
-            multiplier = mark
-            break
-        free += slope
-        fixed -= level
-    shares = [min(cap, max(floor, multiplier * w)) for w, floor, cap in arms]
-    return _settle(shares, floors, caps)
+    return (1.0 - fixed) / free if free > 0.0 else high
 
 
 def _settle(
     shares: list[float], floors: Sequence[float], caps: Sequence[float]
 ) -> tuple[float, ...]:
     """Give the rounding rest, about 1e-16, to the arm with the most room for it."""
-    rest = 1.0 - sum(shares)
+    rest = 1.0 - fsum(shares)
     room = [
         (cap - p) if rest > 0 else (p - floor)
         for p, floor, cap in zip(shares, floors, caps, strict=True)
