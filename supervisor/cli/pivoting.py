@@ -60,6 +60,7 @@ def pivot(  # noqa: PLR0913 - a command's options are its parameters
     text = _text(config, policy, floor or [], cap or [])
     if plan:
         return planning.plan(config, text, when.value, reset=reset, as_json=as_json)
+    unattended.next_policy(config, text)  # a bad policy is named before anybody is asked
     stands = (
         "the request stands and is carried out without you; watch it with stepkeeper status "
         f"{path}, withdraw it with stepkeeper pivot {path} --cancel"
