@@ -82,23 +82,23 @@ class Phase:
 def rejoin(saved: Phase | None, orders: Orders, step: int) -> Phase | None:
     """The phase to go on with after a resume; ``step`` is the last one done.
 
-    The saved one, if the orders name it unchanged or name the one after it. If they name neither,
-    or name it with other contents, the policy has changed and the first one ordered begins. One
-    that is over goes on only into the one after it: after a pivot an equal one may be ordered.
+    The saved one, if the orders name it unchanged, or only the one after it. In every other case
+    the policy has changed and the first one ordered begins: also where the saved one is over and
+    named again, since a phase that is over has been reported and is ordered no more.
     """
     ordered = {order.phase: order for order in _usable(orders)}
     if saved is None or not ordered:
         return saved
     same = ordered.get(saved.number)
-    if (same is None or saved.over) and saved.number + 1 in ordered:
+    if same is None and saved.number + 1 in ordered:
         return saved
-    if (
-        same is not None
-        and not saved.over
-        and (same.steps, dict(same.weights)) == (saved.steps, saved.weights)
-    ):
+    unchanged = same is not None and (same.steps, dict(same.weights)) == (
+        saved.steps,
+        saved.weights,
+    )
+    if unchanged and not saved.over:
         return saved
-    return _begin(same or ordered[min(ordered)], step)
+    return _begin(ordered[min(ordered)], step)
 
 
 def follow(last: Phase | None, orders: Orders, step: int) -> Phase | None:

@@ -318,3 +318,12 @@ def test_a_run_whose_steps_are_done_finishes_at_once(run: Path) -> None:
     second = live(run, attempt=2, resume=first.newest())
     assert kinds(second.reports) == ["Doing", "Ready", "Finished"]
     assert second.of(Finished)[0].reason == "steps"
+
+
+def test_a_resume_under_another_policy_begins_its_first_phase(run: Path) -> None:
+    first = live(run, stop_after=10)
+    give_orders(run, 2, phases(6, 2, records=1.0))
+    second = live(run, attempt=2, resume=first.newest(), stop_after=17)
+    assert [(p.phase, p.first, p.last) for p in second.of(Phase)] == [(1, 11, 16)]
+    assert [step.phase for step in second.of(Step)] == [1] * 6 + [2]
+    assert {step.arm for step in second.of(Step)} == {"records"}

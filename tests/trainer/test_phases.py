@@ -58,13 +58,26 @@ def test_a_resume_goes_on_in_the_phase_it_was_in(given: Orders) -> None:
         (orders(5, 6, weights={"a": 1.0}), 5),
         (orders(5, 6, steps=9), 5),
         (orders(9, 8), 8),
+        (orders(4, 5, weights={"a": 1.0}), 4),
     ],
-    ids=["a new policy", "other weights", "another length", "later ones"],
+    ids=["a new policy", "other weights", "another length", "later ones", "a number met again"],
 )
 def test_a_resume_under_other_orders_begins_them_anew(given: Orders, number: int) -> None:
     phase = rejoin(saved(), given, step=31)
     assert phase is not None
     assert (phase.number, phase.first, phase.done, phase.arms) == (number, 32, 0, {})
+
+
+@pytest.mark.parametrize(("given", "number"), [(orders(5, 6), 5), (orders(4, 5), 4)])
+def test_a_phase_that_is_over_and_ordered_again_is_a_new_policys(
+    given: Orders, number: int
+) -> None:
+    over = saved()
+    over.done = over.steps
+    phase = rejoin(over, given, step=35)
+    assert phase is not None
+    assert (phase.number, phase.first, phase.done) == (number, 36, 0)
+    assert rejoin(over, orders(6, 7), step=35) is over
 
 
 def test_a_fresh_run_has_no_phase_to_go_on_with() -> None:

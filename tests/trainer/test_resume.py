@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -91,8 +93,13 @@ def test_stopping_at_every_step_changes_nothing(whole: Life, tmp_path: Path) -> 
 def test_the_generators_of_every_library_go_on_where_they_were(
     run: Path,
 ) -> None:
-    first = live(run, stop_after=5)
-    torch.rand(3)
+    def draw() -> None:  # from the global generators, as dropout or a shuffling loader would
+        torch.rand(3)
+        random.random()  # noqa: S311 - likewise
+        np.random.rand(3)  # noqa: NPY002 - likewise
+
+    first = live(run, stop_after=5, acts={("step", 3): draw})
+    draw()
     before = json.loads(first.newest().with_suffix(".json").read_bytes())["rng"]
     states = []
     live(
