@@ -36,10 +36,12 @@ from supervisor.core.messages import (
     Tick,
     Verify,
 )
+from supervisor.core.state import Life
 from supervisor.daemon.admission import admit
 from supervisor.daemon.describe import one_line
 from supervisor.daemon.errand import Errand
 from supervisor.daemon.following import AHEAD, POLL_SECONDS, Following
+from supervisor.daemon.projections import Projections
 from supervisor.daemon.readback import ReadBack
 from supervisor.daemon.recovery import recover
 from supervisor.perform import Performer, say
@@ -67,7 +69,6 @@ class Daemon:
         self._selector = selectors.DefaultSelector()
         self._following: Following | None = None
         self._readback = ReadBack(config.run / "checkpoints", self._selector, self._inbox.append)
-        self._held_back: dict[type, Effect] = {}
         self._ahead = 0
         self._exit: int | None = None
         self._watched = -1
@@ -98,6 +99,7 @@ class Daemon:
             closing.callback(server.close)
             self._performer = Performer(parts, self._put)
             self._performer.start()
+            self._projections = Projections(self._performer.submit)
             self._watch = Watch((*self._config.sources.values(), *self._settings_files()))
             closing.callback(self._watch.close)
             closing.callback(self._readback.close)
@@ -192,7 +194,7 @@ class Daemon:
     def _carry_out(self, effects: list[Effect]) -> None:
         """Hand effects on, in order; projections of the fold wait until it has caught up."""
         if effects and not self._catching_up():
-            self._let_go()
+            self._projections.let_go()
         for effect in effects:
             if isinstance(effect, Verify):
                 attempt = self._state.attempt
@@ -201,9 +203,7 @@ class Daemon:
                 self._readback.add(effect, companion=companion, n_params=n_params)
             elif isinstance(effect, Spawn) and self._errand:
                 break
-            elif self._catching_up() and _is_projection(effect):
-                self._held_back[type(effect)] = effect
-            else:
+            elif not (self._catching_up() and self._projections.hold(effect)):
                 self._ahead += isinstance(effect, Record)
                 self._performer.submit(effect)
 
@@ -219,19 +219,22 @@ class Daemon:
         if self._ahead < AHEAD:
             following.poll()
         if following.caught_up and not self._inbox:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        """Submit what was held back, before anything newer."""
-        held, self._held_back = self._held_back, {}
-        for kind in (KeepBandit, GiveOrders, SignalTrainer):
-            if kind in held:
-                self._performer.submit(held[kind])
+            self._projections.let_go()
 
     def _put(self, item: Event | Answer | Exit) -> None:
-        """Add to the inbox, from any thread."""
+        """Add to the inbox, from any thread; the ledger's routine answers can wait for a poll."""
         self._inbox.append(item)
-        os.eventfd_write(self._wake, 1)
+        if not (isinstance(item, Recorded) and self._calm()):
+            os.eventfd_write(self._wake, 1)
+
+    def _calm(self) -> bool:
+        """Whether nothing waits for the ledger: waking for each answer costs a third of our CPU."""
+        return (
+            self._state.life is Life.RUNNING
+            and not self._catching_up()
+            and not self._state.pending
+            and self._ahead < AHEAD
+        )
 
     def _answer(self, answer: Answer) -> None:
         if answer.reply:
@@ -286,10 +289,3 @@ class Daemon:
             say(f"{path.name} changed: what is in force stays as it is; see stepkeeper check")
         if changed and (live := self._config.live) != self._state.live:
             self._inbox.append(SourcesSeen(live))
-
-
-def _is_projection(effect: Effect) -> bool:
-    """Written again after catch-up; a save is signalled together with its order."""
-    if isinstance(effect, SignalTrainer):
-        return effect.name == "USR1"
-    return isinstance(effect, GiveOrders | KeepBandit)
