@@ -82,15 +82,15 @@ class Phase:
 def rejoin(saved: Phase | None, orders: Orders, step: int) -> Phase | None:
     """The phase to go on with after a resume; ``step`` is the last one done.
 
-    The saved one, if the orders name it unchanged, or only the one after it. In every other case
-    the policy has changed and the first one ordered begins: also where the saved one is over and
-    named again, since a phase that is over has been reported and is ordered no more.
+    The saved one, if the orders name it unchanged, or only the one after it; where it is over, if
+    they name the one after it. In every other case the policy has changed and the first one
+    ordered begins.
     """
     ordered = {order.phase: order for order in _usable(orders)}
     if saved is None or not ordered:
         return saved
     same = ordered.get(saved.number)
-    if same is None and saved.number + 1 in ordered:
+    if (same is None or saved.over) and saved.number + 1 in ordered:
         return saved
     unchanged = same is not None and (same.steps, dict(same.weights)) == (
         saved.steps,

@@ -68,16 +68,22 @@ def test_a_resume_under_other_orders_begins_them_anew(given: Orders, number: int
     assert (phase.number, phase.first, phase.done, phase.arms) == (number, 32, 0, {})
 
 
-@pytest.mark.parametrize(("given", "number"), [(orders(5, 6), 5), (orders(4, 5), 4)])
-def test_a_phase_that_is_over_and_ordered_again_is_a_new_policys(
-    given: Orders, number: int
-) -> None:
-    over = saved()
-    over.done = over.steps
-    phase = rejoin(over, given, step=35)
+def over() -> Phase:
+    phase = saved()
+    phase.done = phase.steps
+    return phase
+
+
+@pytest.mark.parametrize("given", [orders(6, 7), orders(5, 6), orders()])
+def test_a_phase_that_is_over_goes_on_into_the_one_after_it(given: Orders) -> None:
+    assert rejoin(over(), given, step=35) == over()
+
+
+@pytest.mark.parametrize(("given", "number"), [(orders(4, 5), 4), (orders(1, 2), 1)])
+def test_where_none_follows_it_the_first_one_ordered_begins(given: Orders, number: int) -> None:
+    phase = rejoin(over(), given, step=35)
     assert phase is not None
     assert (phase.number, phase.first, phase.done) == (number, 36, 0)
-    assert rejoin(over, orders(6, 7), step=35) is over
 
 
 def test_a_fresh_run_has_no_phase_to_go_on_with() -> None:

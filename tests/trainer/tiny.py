@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,11 +15,13 @@ from typing import Any, TypeVar
 from tests.support.runs import ROOT
 from tests.support.waiting import wait_until
 from trainer.contract.wire import (
+    Checkpoint,
     Orders,
     PhaseOrder,
     Report,
     ReportName,
     SaveOrder,
+    Step,
     format_orders,
     read_report,
 )
@@ -119,6 +122,14 @@ class Life:
         """The reports of one kind."""
         return [report for report in self.reports if isinstance(report, kind)]
 
+    def saved(self) -> list[tuple[int, str, int | None]]:
+        """Step, reason and order of each checkpoint reported."""
+        return [(r.step, r.reason, r.save) for r in self.of(Checkpoint)]
+
+    def last_step(self) -> int:
+        """The last step reported."""
+        return self.of(Step)[-1].step
+
     def newest(self) -> Path:
         """The last checkpoint written."""
         return max(self.checkpoints.glob("step_*.bin"))
@@ -170,6 +181,11 @@ def live(
     finally:
         file.close()
     return Life(built, read_reports(path), how.checkpoints, leave)
+
+
+def send(number: signal.Signals) -> Callable[[], None]:
+    """Send this process a signal; the handler has run when this returns."""
+    return lambda: os.kill(os.getpid(), number)
 
 
 def read_reports(path: Path) -> list[Report]:
