@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from supervisor.core.messages import LedgerPosition
@@ -32,11 +32,12 @@ def audit(
     positions: Sequence[LedgerPosition] = (),
     head: tuple[int, str] | None = None,
     processes: int = 1,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
     """Verify everything that the file alone can show.
 
     Each of ``positions`` must be the exact end of its line, and ``head`` (entries, chain) must
-    still be held. Raises OSError.
+    still be held. ``progress`` hears of bytes examined and the file's size. Raises OSError.
     """
     wanted = {position.chain for position in positions} | ({head[1]} if head else set())
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -45,6 +46,8 @@ def audit(
         total = Total(wanted)
         for found in _examined(path, descriptor, size, sorted(wanted), processes):
             total.add(descriptor, found)
+            if progress is not None:
+                progress(found.stop, size)
             if total.fault:
                 break
         return total.result(size, positions, head)

@@ -18,6 +18,7 @@ from supervisor.sidecars.ledger.line import AFTER_EXTRAS, BEFORE_EXTRAS
 _values = itemgetter("step", "loss", "nonfinite", "lr", "policy", "attempt", "mark")
 _LOSSES = ({float}, {float, type(None)}, {type(None)})
 _WORDS = ("nan", "inf", "-inf")
+_CHAIN_END = 32 + len('"}')
 
 
 class Course(NamedTuple):
@@ -52,7 +53,7 @@ class Findings:
     """What stands on lines examined one after the other."""
 
     def __init__(self, wanted: Collection[str] = ()) -> None:
-        self.wanted = frozenset(wanted)
+        self.wanted = frozenset(chain.encode("ascii", "replace") for chain in wanted)
         self.lines = 0
         self.nonfinite = 0
         self.courses: list[Course] = []
@@ -121,12 +122,13 @@ class Findings:
         self.courses.append(Course(self.lines + at, first, last, attempt, policy))
 
     def _look(self, lines: Sequence[bytes], start: int, steps: Sequence[int]) -> None:
-        chains = [stated(line) or "" for line in lines]
+        # Lines that verify end in their chain, so it is cut out unseen: a million times a run.
+        chains = [line[-_CHAIN_END:-2] for line in lines]
         if self.wanted.isdisjoint(chains):
             return
         offsets = ends(start, lines)
         self.hits.extend(
-            Hit(self.lines + i, offsets[i], chain, steps[i])
+            Hit(self.lines + i, offsets[i], chain.decode("ascii"), steps[i])
             for i, chain in enumerate(chains)
             if chain in self.wanted
         )

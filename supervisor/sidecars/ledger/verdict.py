@@ -39,7 +39,9 @@ class Audit:
 
     ``entries`` whole lines end at byte ``bytes`` with ``chain``. ``steps`` stand in the canonical
     view, ``voided`` lines do not. ``torn_regions`` are covered by a later line; ``buried`` lines in
-    them look whole. ``torn_tail`` bytes follow the last whole line.
+    them look whole. ``torn_tail`` bytes follow the last whole line. ``missed`` are the positions
+    asked about that are not the end of their line, and ``head_held`` answers for the head (None:
+    not asked, or not known because of an earlier fault).
     """
 
     run: str
@@ -58,6 +60,8 @@ class Audit:
     marks: tuple[MarkedLine, ...]
     fault_line: int
     fault: str
+    missed: tuple[LedgerPosition, ...] = ()
+    head_held: bool | None = None
 
 
 class Total:
@@ -99,8 +103,11 @@ class Total:
             if walk.suspect != walk.torn_line:
                 reason = f"is torn or changed, and line {walk.suspect} {reason}"
             self._fail(walk.torn_line, reason)
+        missed: tuple[LedgerPosition, ...] = ()
+        held: bool | None = None
         if not self.fault:
-            self._check_held(positions, head)
+            missed, held = self._missed(positions), self._holds(head)
+            self._blame(missed, head if held is False else None)
         return Audit(
             self._run,
             walk.entries,
@@ -118,6 +125,8 @@ class Total:
             tuple(self._marks),
             self._fault_line,
             self.fault,
+            missed,
+            held,
         )
 
     def _fail(self, line: int, reason: str) -> None:
@@ -184,19 +193,29 @@ class Total:
             else:
                 self._fail(line, f"a second run's mark: {mark.text}")
 
-    def _check_held(
-        self, positions: Sequence[LedgerPosition], head: tuple[int, str] | None
-    ) -> None:
-        """Each position must be the exact end of its line; the head's line must still stand."""
-        for entries, end, chain, step in sorted(positions):
+    def _missed(self, positions: Sequence[LedgerPosition]) -> tuple[LedgerPosition, ...]:
+        """Those that are not the exact end of their line."""
+        missed = []
+        for position in sorted(positions):
+            entries, end, chain, step = position
             hit = self._hits.get(chain)
             if entries and (hit is None or (hit.nth, hit.end, hit.step) != (entries, end, step)):
-                self.fault = (
-                    f"no line of step {step} with chain {chain} is entry {entries} and ends at"
-                    f" byte {end}, as a seal says"
-                )
-                return
-        if head is not None and head[0]:
-            hit = self._hits.get(head[1])
-            if hit is None or hit.nth != head[0]:
-                self.fault = f"entry {head[0]} with chain {head[1]} is not held any more"
+                missed.append(position)
+        return tuple(missed)
+
+    def _holds(self, head: tuple[int, str] | None) -> bool | None:
+        """Whether the head's line still stands."""
+        if head is None:
+            return None
+        hit = self._hits.get(head[1])
+        return not head[0] or (hit is not None and hit.nth == head[0])
+
+    def _blame(self, missed: tuple[LedgerPosition, ...], lost: tuple[int, str] | None) -> None:
+        if missed:
+            entries, end, chain, step = missed[0]
+            self.fault = (
+                f"no line of step {step} with chain {chain} is entry {entries} and ends at"
+                f" byte {end}, as a seal says"
+            )
+        elif lost is not None:
+            self.fault = f"entry {lost[0]} with chain {lost[1]} is not held any more"

@@ -1,0 +1,128 @@
+"""Whether each checkpoint that is there is the one that its seal speaks of."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from supervisor.cli.audit_findings import Findings
+from supervisor.cli.audit_seals import SealFile, Seals
+from supervisor.sidecars.checkpoints import scan
+from trainer.contract.checkpoint_format import companion_of
+
+MOST_UNASKED = 1_000_000_000  # bytes of .bin whose digests are computed without being asked for
+_BLOCK = 1 << 20
+Progress = Callable[[str, int, int], None]
+
+
+class Checkpoints(NamedTuple):
+    """How many ``.bin`` are there, were deleted, have no seal; bytes, and whether digests ran."""
+
+    present: int
+    gone: int
+    unsealed: int
+    bytes: int
+    digests: bool
+
+
+class _Found(NamedTuple):
+    """A sealed ``.bin`` of the right size; more than one path where a crash left two names."""
+
+    file: SealFile
+    paths: tuple[Path, ...]
+
+
+def check_checkpoints(
+    seals: Seals, findings: Findings, progress: Progress, *, force: bool
+) -> Checkpoints:
+    """Hold sizes, companions and digests against the seals. Raises OSError."""
+    found: list[_Found] = []
+    gone = 0
+    for file in sorted(seals.files.values(), key=lambda file: file.record.step):
+        sizes = _sizes(file)
+        right = tuple(path for path, size in sizes.items() if size == file.record.bin.bytes)
+        if right:
+            found.append(_Found(file, right))
+        elif sizes:
+            path, size = next(iter(sizes.items()))
+            wrong = f"it holds {size} bytes, its seal says {file.record.bin.bytes}"
+            findings.fault(path, wrong)
+        else:
+            gone += 1
+        if _lacks_companion(file, findings.run):
+            seals.refresh()  # a new attempt may have moved both meanwhile
+            moved = seals.files.get(file.digest, file)
+            if what := _lacks_companion(moved, findings.run):
+                findings.fault(moved.path.with_name(companion_of(file.record.step)), what)
+    total = sum(here.file.record.bin.bytes * len(here.paths) for here in found)
+    digests = force or total < MOST_UNASKED
+    if digests:
+        _check_digests(found, findings, lambda done: progress("checkpoints", done, total))
+    unsealed = scan(findings.run / "checkpoints").unsealed
+    return Checkpoints(len(found), gone, len(unsealed), total, digests)
+
+
+def _sizes(file: SealFile) -> dict[Path, int]:
+    """The files that may be the seal's ``.bin``, in its own folder."""
+    sizes = {}
+    for path in _places(file, file.record.bin.name):
+        with contextlib.suppress(FileNotFoundError):
+            sizes[path] = path.stat().st_size
+    return sizes
+
+
+def _places(file: SealFile, name: str) -> tuple[Path, ...]:
+    """A file beside the seal; among superseded ones a name in use got a number."""
+    folder = file.path.parent
+    numbered = sorted(folder.glob(f"{name}.[0-9]*")) if file.superseded else ()
+    return (folder / name, *numbered)
+
+
+def _check_digests(
+    found: list[_Found], findings: Findings, progress: Callable[[int], None]
+) -> None:
+    done = 0
+    for file, paths in found:
+        digests: list[str | None] = []
+        for path in paths:
+            digests.append(_digest(path, progress, done))
+            done += file.record.bin.bytes
+        # None was deleted meanwhile, as retention does.
+        if file.record.bin.sha256 not in digests and None not in digests:
+            said = file.record.bin.sha256[:32]
+            findings.fault(paths[0], f"its digest is {str(digests[0])[:32]}, its seal says {said}")
+
+
+def _lacks_companion(file: SealFile, run: Path) -> str:
+    """What is wrong with the companion, which stays for ever; empty if nothing is.
+
+    A crash in mid-move may have left it in ``checkpoints/``.
+    """
+    if not file.record.companion:
+        return ""
+    name = companion_of(file.record.step)
+    own = _places(file, name)
+    other = False
+    for path in (*own, run / "checkpoints" / name):
+        with contextlib.suppress(FileNotFoundError):
+            if sha256(path.read_bytes()).hexdigest() == file.record.companion:
+                return ""
+            other = other or path in own
+    return "it is not the companion that was sealed" if other else "it is missing"
+
+
+def _digest(path: Path, tell: Callable[[int], None], done: int) -> str | None:
+    """The file's SHA-256, or None where it was deleted meanwhile."""
+    seen = sha256()
+    try:
+        with path.open("rb", buffering=0) as file:
+            while block := file.read(_BLOCK):
+                seen.update(block)
+                done += len(block)
+                tell(done)
+    except FileNotFoundError:
+        return None
+    return seen.hexdigest()
