@@ -227,7 +227,7 @@ def _known(config: Config) -> str:
     return ", ".join(sorted(config.sources)) or "there is none"
 
 
-def _parse(model: type[Any], data: bytes, where: Path | str) -> Any:  # noqa: ANN401  a model of the caller's
+def _parse(model: type[Any], data: bytes, where: Path | str) -> Any:  # noqa: ANN401 - a model of the caller's
     try:
         return model.model_validate(tomllib.loads(data.decode("utf-8")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -237,7 +237,7 @@ def _parse(model: type[Any], data: bytes, where: Path | str) -> Any:  # noqa: AN
         raise SettingsError(f"cannot use {where}:", problems) from None
 
 
-def _problem(where: Path | str, entry: Any) -> str:  # noqa: ANN401  an entry of pydantic's report
+def _problem(where: Path | str, entry: Any) -> str:  # noqa: ANN401 - an entry of pydantic's report
     key = ".".join(str(part) for part in entry["loc"])
     if entry["type"] == "extra_forbidden":
         return f"{where}: {key}: unknown key; remove it or correct its name"

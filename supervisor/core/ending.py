@@ -180,7 +180,7 @@ def _restart(state: State, attempt: Attempt, cause: Cause, now: float) -> Turn:
     state = replace(state, restarts=restarts)
     if against >= state.settings.fall_back_after:
         # The pin is the first that a policy may go back to, and never further.
-        if len(state.seals) < 2 or state.seals[0].policy != state.policy.number:  # noqa: PLR2004  two
+        if len(state.seals) < 2 or state.seals[0].policy != state.policy.number:  # noqa: PLR2004 - two
             return _give_up(state, f"{against} attempts without progress and no older seal to try")
         older = state.seals[1]
         bad = state.seals[0].point

@@ -72,5 +72,5 @@ class Following:
             VisibleCheckpoint(found.step, found.name)
             for found in scan(self._run / "checkpoints").unsealed
         )
-        draw = random.random()  # noqa: S311  jitter, not a secret
+        draw = random.random()  # noqa: S311 - jitter, not a secret
         self._put(Ended(self.attempt, status, oom, visible, draw))

@@ -83,13 +83,13 @@ class Performer:
                 answer = self._perform(effect)
             except (OSError, StepkeeperError) as error:
                 answer = Failed(_name(effect), f"cannot {_name(effect)}: {error}")
-            except Exception:  # noqa: BLE001  a fault of ours: better ended and adopted anew than deaf
+            except Exception:  # noqa: BLE001 - a fault of ours: better ended and adopted anew than deaf
                 traceback.print_exc()
                 answer = Exit(1)
             if answer is not None:
                 self._put(answer)
 
-    def _perform(self, effect: Effect) -> Event | Answer | Exit | None:  # noqa: C901, PLR0912  one short case per effect
+    def _perform(self, effect: Effect) -> Event | Answer | Exit | None:  # noqa: C901, PLR0912 - one short case per effect
         parts = self.parts
         match effect:
             case Record():

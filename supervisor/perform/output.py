@@ -26,7 +26,7 @@ def leave_terminal(run: Path) -> None:
     character device.
     """
     facts = os.fstat(_STREAMS[0])
-    if not stat.S_ISCHR(facts.st_mode) or facts.st_rdev == os.stat(os.devnull).st_rdev:  # noqa: PTH116  a device
+    if not stat.S_ISCHR(facts.st_mode) or facts.st_rdev == os.stat(os.devnull).st_rdev:  # noqa: PTH116 - a device
         return
     descriptor = os.open(run / NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
     try:

@@ -89,7 +89,7 @@ def to_record(state: BanditState) -> dict[str, Any]:
     }
 
 
-def from_record(record: Any, where: str) -> BanditState:  # noqa: ANN401  checked here
+def from_record(record: Any, where: str) -> BanditState:  # noqa: ANN401 - checked here
     """The state from plain values. Raises StepkeeperError naming ``where`` and every problem."""
     schema = record.get("schema") if isinstance(record, dict) else None
     if schema != SCHEMA:
