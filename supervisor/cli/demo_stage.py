@@ -16,7 +16,7 @@ from supervisor.cli.plot import Mark
 from supervisor.errors import StepkeeperError
 
 PATIENCE = 180.0  # seconds without any news of the run
-_LOOK_SECONDS = 0.02
+_LOOK_SECONDS = 0.05
 _RUN = "{run}"
 _NAME = "stepkeeper"
 
