@@ -8,6 +8,7 @@ from supervisor.core.messages import (
     Answer,
     Exit,
     GiveOrders,
+    KeepBandit,
     SignalTrainer,
     Spawn,
 )
@@ -183,4 +184,5 @@ def test_a_stop_during_a_pivot_at_rest_first_finishes_moving_its_files() -> None
     history.stage("installed")
     assert history.last[-1] == Exit(0)
     assert history.state.policy.number == 2
+    assert history.all_of(KeepBandit)[-1].bandit == fresh(NEW, LIVE, 7 + 2)
     assert len(history.all_of(Spawn)) == 1
