@@ -6,19 +6,31 @@ from collections import Counter
 
 from supervisor.cli.demo_stage import Stage
 from supervisor.cli.demo_watch import Facts, served
-from supervisor.cli.plot import plot
+from supervisor.cli.plot import ALPHA, plot
 from supervisor.cli.printing import table
+from supervisor.core.smoothing import ema
+
+GOAL, GOAL_STEPS = 2.6, 600  # as many steps bring the loss below that
+FEW_STEPS = 10  # fewer promise nothing
 
 
 def sum_up(stage: Stage) -> None:
     """What the whole run looks like, read from its files."""
     say, watch = stage.screen.say, stage.watch
     say("\nThe loss over the whole run")
-    say(plot(watch.losses(), marks=stage.marks))
+    losses = watch.losses()
+    say(plot(losses, marks=stage.marks))
+    smooth = [loss for loss in ema((loss for _, loss in losses), ALPHA) if loss is not None]
+    if len(smooth) >= FEW_STEPS:
+        bound = GOAL if len(losses) >= GOAL_STEPS else smooth[0]
+        stage.claim(
+            smooth[-1] < bound,
+            f"the EMA of the loss fell from {smooth[0]:.3f} to {smooth[-1]:.3f}, below {bound:.3f}",
+        )
     say("\nSequences of each arm")
     say(_mix(watch.lines()))
     if sample := watch.last_sample():
-        say(f"\nThe model's newest sample, after {watch.step} steps: {sample!r}")
+        say(f"\nThe model's newest sample, after {watch.step} steps: {sample!a}")
 
 
 def what_next(stage: Stage, *, goes_on: bool) -> None:
