@@ -221,8 +221,11 @@ def _signalled(state: State, event: Signalled, now: float) -> Turn:
 
 
 def _stage_done(state: State, event: StageDone, now: float) -> Turn:
+    before = state.pivot
     state, effects = pivots.stage_done(state, event)
-    if event.stage == "installed" and state.pivot is not None:
+    if state.pivot == before:
+        return state, effects
+    if event.stage == "installed":
         state, more = _go_on(state, now)
         return state, [*effects, KeepBandit(state.bandit), *more]
     if event.stage == "requested" and state.attempt is None and pivots.at_rest(state):

@@ -178,7 +178,7 @@ def stop_done(state: State) -> Turn:
 
 
 def stage_done(state: State, event: StageDone) -> Turn:
-    """Move on: each stage begins only when the one before is durable."""
+    """Move on: each stage begins only when the one before is durable. Other news is late."""
     pivot = state.pivot
     if pivot is None:
         return state, []
@@ -195,12 +195,12 @@ def stage_done(state: State, event: StageDone) -> Turn:
                 effects.append(Answer(pivot.reply, answer))
             state, more = order_exit(state)
             return state, [*effects, *more]
-        case "stopped":
+        case "stopped" if pivot.stage is PivotStage.STOPPING:
             state = replace(state, pivot=replace(pivot, stage=PivotStage.STOPPED))
             return state, [install(pivot)]
-        case "installed":
+        case "installed" if pivot.stage is PivotStage.STOPPED:
             return _installed(state, pivot)
-        case "done":
+        case "done" if pivot.stage is PivotStage.FINISHING:
             text = f"pivot to policy {pivot.policy.number} done"
             return replace(state, pivot=None), [Say(text)]
         case _:
