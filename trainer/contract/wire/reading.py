@@ -41,6 +41,8 @@ def read_orders(data: bytes) -> Orders:
     save = record.get("save")
     order = None
     if save is not None:
+        if not isinstance(save, dict):
+            raise WireError(f"cannot use save={save!r}: an object or null is expected")
         align, then = save.get("align"), save.get("then")
         if align not in ("step", "cadence") or then not in ("go", "exit"):
             raise WireError(f"cannot use save order {save!r}: align step|cadence, then go|exit")
@@ -66,9 +68,10 @@ def read_report(line: bytes) -> Report:
     # As many colons after quotes as fields means that no key stands twice; else look closely.
     if not isinstance(record, dict) or line.count(b'":') != len(record):
         record = _object(line)
-    reader = _READERS.get(record.get("report", ""))
+    name = record.get("report")
+    reader = _READERS.get(name) if isinstance(name, str) else None
     if reader is None:
-        raise WireError(f"cannot read a report named {record.get('report')!r}")
+        raise WireError(f"cannot read a report named {name!r}")
     return reader(record)
 
 
@@ -101,9 +104,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
+_MOST = (1 << 63) - 1
+
+
 def _int(record: dict[str, Any], key: str) -> int:
     value = record.get(key)
-    if type(value) is not int or value < 0:
+    if type(value) is not int or not 0 <= value <= _MOST:
         raise WireError(f"cannot use {key}={value!r}: a whole number of 0 or more is expected")
     return value
 
@@ -113,7 +119,7 @@ def _float(record: dict[str, Any], key: str) -> float | None:
     value = record.get(key)
     if value is None:
         return None
-    if type(value) is not float and type(value) is not int:
+    if type(value) is not float and (type(value) is not int or abs(value) > _MOST):
         raise WireError(f"cannot use {key}={value!r}: a number is expected")
     return float(value) if math.isfinite(value) else None
 
@@ -129,7 +135,8 @@ def _text(record: dict[str, Any], key: str) -> str:
     value = record.get(key)
     if not isinstance(value, str):
         raise WireError(f"cannot use {key}={value!r}: text is expected")
-    return value
+    # Half of a surrogate pair, as a text cut in its middle ends, is no character to any writer.
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _bool(record: dict[str, Any], key: str) -> bool:
@@ -166,15 +173,15 @@ def _step(record: dict[str, Any]) -> Step:
     if not isinstance(data, str) or (data and not re.fullmatch("[0-9a-f]{16}", data)):
         raise WireError(f"cannot use data={data!r}: 16 hex digits are expected")
     loss, word = record.get("loss"), record.get("nonfinite", "")
-    if type(loss) is int or type(loss) is float:
+    if type(loss) is float or (type(loss) is int and abs(loss) <= _MOST):
         word = nonfinite(loss)
         loss = None if word else float(loss)
-    if (loss is None) != (word in ("nan", "inf", "-inf")) or isinstance(loss, bool | str):
+    if (loss is None) != (word in ("nan", "inf", "-inf")) or type(loss) not in (type(None), float):
         raise WireError(f"cannot use loss={loss!r} with nonfinite={word!r}")
     extras = (
-        tuple((key, _float(record, key)) for key in record if key not in _STEP_FIELDS)
-        if len(record) > len(_STEP_FIELDS) - 1
-        else ()
+        ()
+        if _STEP_FIELDS.issuperset(record)
+        else tuple((key, _float(record, key)) for key in record if key not in _STEP_FIELDS)
     )
     return Step(
         _int(record, "seq"),
@@ -216,11 +223,14 @@ def _phase(record: dict[str, Any]) -> Phase:
         ArmResult(_text(a, "arm"), _int(a, "pulls"), _int(a, "failed"), _float(a, "loss"))
         for a in _list(record, "arms")
     )
+    first, last = _int(record, "first"), _int(record, "last")
+    if last < first:
+        raise WireError(f"cannot use a phase of the steps {first} to {last}")
     return Phase(
         *_head(record),
         _int(record, "phase"),
-        _int(record, "first"),
-        _int(record, "last"),
+        first,
+        last,
         _bool(record, "repeated"),
         _weights(record),
         arms,

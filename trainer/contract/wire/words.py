@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 ACTIVITIES: Final = ("import", "load", "compile", "eval", "save", "sample", "wait")
 ARM_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ARM_FIELD: Final = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9._-]*(=\d+( [A-Za-z0-9][A-Za-z0-9._-]*=\d+)*)?"
+    r"[A-Za-z0-9][A-Za-z0-9._-]*(=[0-9]{1,18}( [A-Za-z0-9][A-Za-z0-9._-]*=[0-9]{1,18})*)?"
 )
 MAX_LINE: Final = 1 << 20
 
