@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -210,6 +212,36 @@ def test_without_the_tour_it_trains_to_the_last_step(start: Callable[..., Demo])
     assert demo.run.last_step() == max(demo.run.seals()) == 12
     [attempt] = demo.run.attempts()
     assert attempt["ended"]["cause"] == "finished"
+
+
+@pytest.mark.timeout(120)
+def test_on_a_terminal_it_draws_a_bar_in_place(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = ["demo", tmp_path / "demo", "--steps", "8", "--no-tour"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "supervisor", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=ROOT,
+        env={**environment.own(), "TERM": "xterm", "COLUMNS": "100"},
+        start_new_session=True,
+    )
+    os.close(theirs)
+    drawn = b""
+    try:
+        with contextlib.suppress(OSError):  # the last reader of a terminal gets an error
+            while piece := os.read(ours, 1 << 16):
+                drawn += piece
+        assert child.wait(20) == 0, drawn
+    finally:
+        child.kill()
+        child.wait(10)
+        os.close(ours)
+        end_all(Run(tmp_path / "demo"))
+    assert re.search(rb"step [1-7]/8 .* steps/s", drawn)
+    assert b"\x1b[1A\x1b[2K" in drawn  # one line up, and clear it
+    assert b"The loss over the whole run" in drawn
 
 
 @pytest.mark.timeout(120)
