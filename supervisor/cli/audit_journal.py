@@ -60,18 +60,22 @@ def check_journal(seals: Seals, findings: Findings) -> Journal:
 
 def check_sealed(journal: Journal, seals: Seals, findings: Findings) -> None:
     """Every seal that the journal tells of must be there, as it was. Raises OSError."""
-    for event in journal.named("sealed"):
-        digest, step = str(event.facts.get("seal")), event.facts.get("step")
-        if seals.find(digest) is not None:
-            continue
-        told = f"{NAME} line {event.line} tells of"
-        changed = seals.of_step(step) if isinstance(step, int) else None
-        if changed is not None:
-            findings.fault(changed.path, f"it is not the seal {digest[:32]} that {told}")
-        elif not any(path.name.startswith(f"step_{step:06}.") for path in seals.bad):
-            findings.fault(
-                "checkpoints", f"the seal {digest[:32]} of step {step} that {told} is gone"
-            )
+    told = {str(event.facts.get("seal")): event for event in journal.named("sealed")}
+    missing = {digest: event for digest, event in told.items() if seals.find(digest) is None}
+    for digest, event in missing.items():
+        step = event.facts.get("step")
+        # A seal of the same step that the journal does not tell of took its place.
+        changed = [
+            findings.name(file.path)
+            for file in seals.files.values()
+            if file.record.step == step and file.digest not in told
+        ]
+        if changed:
+            what = f"it is not the seal {digest[:32]} that {NAME} line {event.line} tells of"
+            findings.fault(changed[0], what)
+        elif not any(path.name == f"step_{step:06}.seal.json" for path in seals.bad):
+            what = f"the seal {digest[:32]} of step {step} that it tells of is gone"
+            findings.fault(NAME, what, event.line)
 
 
 class Replays(NamedTuple):

@@ -56,13 +56,6 @@ class Seals:
         """A seal of the ``.bin`` whose digest begins so. Raises UnknownError, OSError."""
         return self._match("", prefix) or self._again("", prefix)
 
-    def of_step(self, step: int) -> SealFile | None:
-        """The seal of that step which stands in the lineage."""
-        for file in self.files.values():
-            if file.record.step == step and not file.superseded:
-                return file
-        return None
-
     @property
     def current(self) -> list[SealFile]:
         """Those that no attempt has left behind, the newest first."""

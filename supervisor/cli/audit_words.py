@@ -98,8 +98,8 @@ def _seals(outcome: Outcome) -> list[tuple[str, str]]:
     seals, found = outcome.seals, outcome.checkpoints
     walked = lineage(seals)
     newest = f", the newest of step {walked[0].record.step}" if walked else ""
-    others = len(seals.files) - len(walked)
-    superseded = f"; {others} superseded or outside of it" if others else ""
+    behind = sum(file.superseded for file in seals.files.values())
+    superseded = f"; {behind} superseded" if behind else ""
     size = f"{found.bytes:,} bytes"
     how = "digests compared" if found.digests else "sizes only; --digests reads all of them"
     text = f"{found.present} .bin as sealed, {size}: {how}"
@@ -139,7 +139,7 @@ def facts(run: Path, outcome: Outcome, findings: Findings) -> dict[str, Any]:
         ],
         "seals": {
             "lineage": [file.record.step for file in lineage(outcome.seals)],
-            "all": len(outcome.seals.files),
+            "superseded": sum(file.superseded for file in outcome.seals.files.values()),
         },
         "checkpoints": outcome.checkpoints._asdict(),
         "journal": {
