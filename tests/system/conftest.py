@@ -16,7 +16,7 @@ from tests.support.runs import Run, make_run, scripted
 @pytest.fixture(scope="session")
 def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """Four crashes, a seal that was fallen back behind, a pivot, a stop."""
-    command = scripted(every=100, rate=600, kill_at=250, attempts="1,2,3,4", sample_every=100)
+    command = scripted(rate=600, kill_at=250, attempts="1,2,3,4", sample_every=100, say_start=True)
     daemon = Daemon(make_run(tmp_path_factory.mktemp("rich") / "run", command, every=100))
     run = daemon.run
     try:
