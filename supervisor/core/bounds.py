@@ -49,7 +49,7 @@ def project(
         multiplier = _between(marks[at - 1], marks[at], arms)
     else:  # every share is at its floor already, or at its cap still
         multiplier = marks[min(at, len(marks) - 1)]
-    return _settle(_clip(multiplier, arms), floors, caps)
+    return tuple(_clip(multiplier, arms))
 
 
 def _clip(multiplier: float, arms: Sequence[_Arm]) -> list[float]:
@@ -69,17 +69,3 @@ def _between(low: float, high: float, arms: Sequence[_Arm]) -> float:
         if cap / w <= low or floor / w >= high
     )
     return (1.0 - fixed) / free if free > 0.0 else high
-
-
-def _settle(
-    shares: list[float], floors: Sequence[float], caps: Sequence[float]
-) -> tuple[float, ...]:
-    """Give the rounding rest, about 1e-16, to the arm with the most room for it."""
-    rest = 1.0 - fsum(shares)
-    room = [
-        (cap - p) if rest > 0 else (p - floor)
-        for p, floor, cap in zip(shares, floors, caps, strict=True)
-    ]
-    widest = max(range(len(shares)), key=room.__getitem__)
-    shares[widest] = min(caps[widest], max(floors[widest], shares[widest] + rest))
-    return tuple(shares)

@@ -125,7 +125,7 @@ EVENTS = st.lists(
     EVENTS,
     st.integers(0, 2**64 - 1),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True)
 def test_whatever_is_learned_every_phase_keeps_the_bounds(
     bounds: list[tuple[float, float, float]],
     algorithm: Algorithm,

@@ -73,7 +73,7 @@ def test_thousands_of_random_cases_equal_the_bisection() -> None:
 
 
 @given(st.lists(st.tuples(WEIGHT, SHARE, SHARE), min_size=1, max_size=16))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500, deadline=None, derandomize=True)
 def test_shares_sum_to_1_within_their_bounds_or_are_refused(
     arms: list[tuple[float, float, float]],
 ) -> None:
@@ -91,7 +91,7 @@ def test_shares_sum_to_1_within_their_bounds_or_are_refused(
 
 
 @given(st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=16), st.floats(1e-6, 1e6))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, derandomize=True)
 def test_without_bounds_shares_are_proportions_whatever_the_scale(
     weights: list[float], scale: float
 ) -> None:
