@@ -32,7 +32,7 @@ def bisected(weights: list[float], floors: list[float], caps: list[float]) -> li
         ]
 
     low, high = 0.0, 1e13
-    for _ in range(300):
+    for _ in range(120):
         middle = math.sqrt(low * high) if low > 1e-300 else high / 2**20
         if math.fsum(shares(middle)) < 1.0:
             low = middle
