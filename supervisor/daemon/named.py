@@ -20,11 +20,11 @@ def named_phases(run: Path, newest: SealRecord | None, policy: int) -> tuple[Pha
     """
     first = newest.attempt if newest else 1
     found: dict[int, PhaseOrder] = {}
-    for number in attempts.numbers(run):
-        if number < first:
-            continue
+    numbers = [number for number in attempts.numbers(run) if number >= first]
+    for number in numbers:
         record = attempts.read(run, number)
-        if record.ended is None or record.policy != policy:
+        # Only the newest one may live: of an older one, the record of its end was lost.
+        if record.policy != policy or (record.ended is None and number == numbers[-1]):
             continue
         position = ReportsPosition(number, 0, 0)
         if newest is not None and newest.attempt == number:

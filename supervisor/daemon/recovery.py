@@ -40,6 +40,7 @@ from supervisor.sidecars.checkpoints import SealRecord, scan
 from supervisor.sidecars.events import EventLine, Events, Head, read
 from supervisor.sidecars.ledger import Ledger
 from supervisor.sidecars.samples import Samples
+from trainer.contract.checkpoint_format import n_params_of
 from trainer.contract.durable import remove_temporaries
 from trainer.contract.wire import Orders, WireError, read_orders
 
@@ -71,6 +72,9 @@ def recover(config: Config) -> Recovered:
         say(f"{refused.name} is not used: {refused.reason}", alarm=True)
     seals = found_here.newest(KEPT_SEALS)
     newest = seals[0] if seals else None
+    lost = attempts.mend(run, clock.wall())
+    if lost:
+        say(f"the record of attempt {lost} is empty, as a power cut leaves it", alarm=True)
     last = attempts.last(run)
     events = Events.open(run / "events.jsonl", Head(*newest.events) if newest else None)
     try:
@@ -188,8 +192,11 @@ def _unfinished(
     newest: SealRecord | None,
     last: AttemptModel,
     identity: Identity | None,
-) -> Attempt:
-    """An attempt whose end is not recorded: its trainer lives, or its reports are to be read."""
+) -> Attempt | None:
+    """An attempt whose end is not recorded: its trainer lives, or its reports are to be read.
+
+    None where no trainer lives and the checkpoint that it resumed from is not there any more.
+    """
     if identity is None:
         identity = find_by_token(last.token)
     if identity is not None:
@@ -202,10 +209,13 @@ def _unfinished(
     own = newest if newest is not None and newest.attempt == last.attempt else None
     step = own.step if own else (resume.step if resume else 0)
     if newest is not None and own is None and (resume is None or resume.step != newest.step):
-        raise RefusedError(
-            f"cannot adopt attempt {last.attempt}: it resumed from step {step}, but the newest "
-            f"seal is of step {newest.step}"
-        )
+        found = f"attempt {last.attempt}: it resumed from step {step}, but the newest seal is of"
+        if parts.child is not None:
+            raise RefusedError(
+                f"cannot adopt {found} step {newest.step}; end pid {parts.child.pid}, start again"
+            )
+        say(f"cannot fold {found} step {newest.step}: going on from there", alarm=True)
+        return None
     parts.ledger.begin(last.attempt, step, resume.sha256 if resume else "")
     position = ReportsPosition(last.attempt, 0, 0)
     if own is not None:
@@ -221,6 +231,9 @@ def _unfinished(
         began=step,
         pid=identity.pid if identity else None,
         ready=own is not None,
+        # What it said when it was ready lies before the fold: its seal shows it.
+        companion=own is None or bool(own.companion),
+        n_params=n_params_of(own.bin.bytes) if own else 0,
         proved=own.replay.proved if own else 0,
         consistent=own.replay.consistent if own else 0,
         sealed=own is not None,

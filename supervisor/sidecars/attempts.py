@@ -117,6 +117,45 @@ def last(run: Path) -> AttemptModel | None:
     return read(run, found[-1]) if found else None
 
 
+def mend(run: Path, wall: str) -> int:
+    """Close the newest record where a power cut left nothing of it; its number, or 0.
+
+    Its end and its identity are written without a sync, so the name may stand before any bytes
+    do. Nothing hangs on what is lost: no trainer outlives a power cut, and what the attempt did
+    after the newest seal is done again. Raises OSError.
+    """
+    found = numbers(run)
+    path = folder(run, found[-1]) / "attempt.json" if found else None
+    if path is None or path.read_bytes().strip(b"\0"):
+        return 0
+    earlier = read(run, found[-2]) if len(found) > 1 else None
+    end = EndModel(
+        time=wall,
+        cause="ended, cause unknown",
+        status=None,
+        last_step=0,
+        ready=False,
+        sealed=False,
+        best=-1,
+        proved=0,
+        consistent=0,
+        differed=None,
+    )
+    record = AttemptModel(
+        attempt=found[-1],
+        policy=earlier.policy if earlier else 1,
+        token="",
+        command=(),
+        settings="",
+        resume=None,
+        ledger_step=0,
+        started=wall,
+        ended=end,
+    )
+    write(run, record)
+    return found[-1]
+
+
 def streak(run: Path, policy: int, newest: int) -> Streak:
     """What the records say of attempts without progress under ``policy``, newest backwards.
 

@@ -72,6 +72,11 @@ def size_of(n_params: int) -> int:
     return HEADER_BYTES + 12 * n_params
 
 
+def n_params_of(size: int) -> int:
+    """Parameters of a ``.bin`` of so many bytes, as ``size_of`` gives them."""
+    return (size - HEADER_BYTES) // 12
+
+
 def pack_header(step: int, n_params: int) -> bytes:
     """The first eight bytes. Raises CheckpointFormatError for numbers that do not fit."""
     name_of(step)

@@ -1,0 +1,77 @@
+"""What a power cut or a damaged disk leaves behind is no reason to stay down."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.daemon import Daemon
+from tests.support.runs import scripted
+
+pytestmark = pytest.mark.system
+
+Supervise = Callable[..., Daemon]
+
+
+def all_dead(daemon: Daemon, step: int) -> None:
+    """Have ``step`` sealed, then end supervisor and trainer at once."""
+    daemon.until_seal(step)
+    pid = daemon.until_trainer()
+    daemon.kill()
+    os.kill(pid, signal.SIGKILL)
+    daemon.until(lambda: not daemon.run.pids(), "the trainer's end")
+
+
+def goes_on_to(daemon: Daemon, step: int) -> None:
+    """The next life begins another attempt and brings the run to ``step`` with it."""
+    before = len(daemon.run.attempts())
+    daemon.start().until(lambda: len(daemon.run.attempts()) > before, "another attempt")
+    daemon.until_seal(step)
+    assert daemon.stop() == 0
+    assert list(daemon.run.canonical()) == list(range(1, daemon.run.last_step() + 1))
+
+
+@pytest.mark.parametrize("left", [b"", b"\0" * 700])
+def test_an_attempt_whose_record_the_power_cut_emptied_is_done_again(
+    supervise: Supervise, left: bytes
+) -> None:
+    daemon = supervise(scripted(every=50, rate=300), every=50).start()
+    all_dead(daemon, 50)
+    (daemon.run.path / "attempts/000001/attempt.json").write_bytes(left)
+    sealed = max(daemon.run.seals())
+    goes_on_to(daemon, 250)
+    first, second = daemon.run.attempts()[:2]
+    assert first["ended"]["cause"] == "ended, cause unknown"
+    assert second["resume"]["step"] == sealed
+    assert "the record of attempt 1 is empty" in daemon.output()
+
+
+def test_an_attempt_whose_checkpoint_was_damaged_is_not_followed_any_more(
+    supervise: Supervise,
+) -> None:
+    daemon = supervise(scripted(every=50, rate=300), every=50).start()
+    daemon.until_seal(100)
+    os.kill(daemon.until_trainer(), signal.SIGKILL)
+    daemon.until(lambda: len(daemon.run.attempts()) > 1, "a second attempt")
+    os.kill(daemon.until_trainer(), signal.SIGSTOP)
+    resumed = daemon.run.attempts()[1]["resume"]["step"]
+    daemon.kill()
+    for pid in daemon.run.pids():
+        os.kill(pid, signal.SIGKILL)
+    daemon.until(lambda: not daemon.run.pids(), "the trainer's end")
+    assert max(daemon.run.seals()) == resumed
+    (daemon.run.path / f"checkpoints/step_{resumed:06d}.bin").write_bytes(b"torn")
+    goes_on_to(daemon, resumed + 100)
+    assert daemon.run.attempts()[2]["resume"]["step"] == resumed - 50
+
+
+def test_an_adopted_trainer_that_writes_no_companions_is_sealed_on(supervise: Supervise) -> None:
+    daemon = supervise(scripted(every=50, rate=300, no_companion=True), every=50).start()
+    daemon.until_seal(50)
+    daemon.kill()
+    daemon.start().until_seal(200)
+    assert daemon.stop() == 0
+    assert len(daemon.run.attempts()) == 1
