@@ -104,7 +104,7 @@ class Config:
     @property
     def live(self) -> frozenset[str]:
         """Arms whose source is there now."""
-        return frozenset(name for name, path in self.sources.items() if path.exists())
+        return frozenset(name for name, path in self.sources.items() if _is_there(path))
 
     @property
     def ledger(self) -> Path:
@@ -130,7 +130,7 @@ def load(run: Path) -> Config:
     problems = [
         f"{path}: sources.{arm}.path: {source.path!r} does not exist"
         for arm, source in file.sources.items()
-        if not (run / source.path).exists()
+        if not _is_there(run / source.path)
     ]
     if len(problems) == len(file.sources) and problems:
         raise SettingsError("cannot use the sources:", tuple(problems))
@@ -157,6 +157,14 @@ def load(run: Path) -> Config:
         steps=file.train.steps,
         digest=sha256(data).hexdigest()[:32],
     )
+
+
+def _is_there(source: Path) -> bool:
+    """A source that cannot be looked at, on a server that is gone perhaps, is not there."""
+    try:
+        return source.exists()
+    except OSError:
+        return False
 
 
 def read_text(path: Path) -> bytes:
@@ -230,7 +238,7 @@ def _known(config: Config) -> str:
 def _parse(model: type[Any], data: bytes, where: Path | str) -> Any:  # noqa: ANN401 - a model of the caller's
     try:
         return model.model_validate(tomllib.loads(data.decode("utf-8")))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SettingsError(f"cannot read {where}: {error}") from None
     except ValidationError as error:
         problems = tuple(_problem(where, entry) for entry in error.errors())

@@ -27,14 +27,16 @@ def admit(config: Config, state: State, asked: Asked) -> dict[str, Any] | None:
 
 def _read_policy(config: Config, state: State, fields: dict[str, Any]) -> dict[str, Any] | None:
     text = fields["policy"]
-    if text is None:  # with reset: the policy in force anew
-        text = archive.policy_path(config.run, state.policy.number).read_text("utf-8")
-    if not isinstance(text, str):
-        return {"error": "cannot pivot: the policy must be given as TOML text"}
     try:
+        if text is None:  # with reset: the policy in force anew
+            text = archive.policy_path(config.run, state.policy.number).read_text("utf-8")
+        if not isinstance(text, str):
+            return {"error": "cannot pivot: the policy must be given as TOML text"}
         _, policy = unattended.next_policy(config, text)
         unattended.refuse_the_same(policy, state.policy, reset=bool(fields.get("reset")))
     except StepkeeperError as error:
         return {"error": str(error)}
+    except (OSError, UnicodeError) as error:  # the file is gone; half a character in the text
+        return {"error": f"cannot pivot: {error}"}
     fields.update(policy=policy, text=text)
     return None
