@@ -68,6 +68,19 @@ def test_the_five_commands_do_what_the_readme_says(kept: Kept) -> None:
     assert done["facts"]["policy"] == 2
 
 
+def test_a_run_of_ones_own_begins_as_the_readme_says(kept: Kept) -> None:
+    [block] = blocks("sh", "A run of your own")
+    for line in block.lines:
+        done = kept.shell(line)
+        assert done.returncode == 0, (line, done.stderr)
+    assert (kept.folder / "my-run/run.toml").is_file()
+
+
+def test_no_block_of_commands_is_left_untried() -> None:
+    tried = {"The two commands", "Five commands", "A run of your own", "Reading the ledger"}
+    assert {block.heading for block in (*blocks("sh"), *blocks("python"))} == tried
+
+
 def test_every_file_of_the_run_is_in_the_readme_and_the_other_way_round(kept: Kept) -> None:
     drawn = {path.removeprefix("RUN/"): _pattern(path) for path in tree("Files of a run")[1:]}
     left = [str(p.relative_to(kept.run.path)) for p in kept.run.path.rglob("*") if p.is_file()]
