@@ -50,6 +50,7 @@ class Mixer:
     def __init__(self, arms: list[Arm], *, mix: Literal["step", "sequence"], seed: int) -> None:
         self.arms = {arm.name: arm for arm in arms}
         self.cursors = {arm.name: Cursor() for arm in arms}
+        self._absent: dict[str, Any] = {}
         self._mix = mix
         self._generator = random.Random(f"mixer/{seed}")  # noqa: S311 - data order, no secret
 
@@ -83,8 +84,9 @@ class Mixer:
         return Batch(whole, tuple(arms), failed, digest.text(), tuple(problems))
 
     def record(self) -> dict[str, Any]:
-        """All cursors, as the companion holds them."""
-        return {name: cursor_record(self.arms[name], c) for name, c in self.cursors.items()}
+        """All cursors, as the companion holds them; an absent arm's waits for its return."""
+        here = {name: cursor_record(self.arms[name], c) for name, c in self.cursors.items()}
+        return self._absent | here
 
     def generator_state(self) -> list[Any]:
         """The generator's state, as the companion holds it."""
@@ -93,7 +95,8 @@ class Mixer:
     def restore(self, cursors: dict[str, Any], generator: list[Any]) -> list[str]:
         """Go where the companion says; returns what does not match. Raises ValueError."""
         rng.put_python_state(self._generator, generator)
-        remarks = [f"arm {name} is gone" for name in cursors if name not in self.arms]
+        self._absent = {name: c for name, c in cursors.items() if name not in self.arms}
+        remarks = [f"arm {name} is gone" for name in self._absent]
         for name, arm in self.arms.items():
             if name not in cursors:
                 remarks.append(f"arm {name} is new and begins at its first document")

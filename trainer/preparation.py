@@ -22,7 +22,7 @@ from trainer.orders import OrderBook, OrdersFile
 from trainer.orphan import OrphanWatch
 from trainer.phases import rejoin
 from trainer.reports import Reports, say
-from trainer.resume import load, newest
+from trainer.resume import load, newest, refuse_moved_generators
 from trainer.run import Run
 from trainer.signals import Requests, install
 from trainer.sources import SourceError, open_documents
@@ -51,12 +51,11 @@ def prepare(launch: Launch, reports: Reports, requests: Requests) -> Run:
         optimizer=AdamW(model.parameters(), sections.train.weight_decay),
         mixer=Mixer(arms, mix=sections.data.mix, seed=sections.train.seed),
     )
-    saved = None
+    resumed = None
     if resume is not None:
         resumed = load(resume, state, made_by, strict=sections.train.strict)
         for remark in resumed.remarks:
             say(f"resumed from {resume.name}, but {remark}")
-        saved = resumed.saved
 
     orders: OrderBook = _orders(launch, sections)
     complaint = orders.look()
@@ -65,6 +64,7 @@ def prepare(launch: Launch, reports: Reports, requests: Requests) -> Run:
     state.phase = rejoin(state.phase, orders.now, state.step)
 
     install(requests)
+    saved = resumed.saved if resumed else None
     run = Run(
         sections=sections,
         compute=compute,
@@ -78,6 +78,8 @@ def prepare(launch: Launch, reports: Reports, requests: Requests) -> Run:
         orphan=None if launch.alone else OrphanWatch(launch.run / "run.lock", launch.orphan_after),
         began=state.step,
     )
+    if resumed:
+        refuse_moved_generators(resumed)
     reports.send("ready", pid=os.getpid(), n_params=state.n_params, step=state.step, companion=True)
     if sections.train.compile:
         run.doing("compile")

@@ -32,10 +32,14 @@ from trainer.state import State
 
 
 class Resumed(NamedTuple):
-    """The checkpoint gone on from, and what is not as it was when that was written."""
+    """The checkpoint gone on from, and what is not as it was when that was written.
+
+    ``generators`` are the states that the first step has to find.
+    """
 
     saved: Saved
     remarks: tuple[str, ...]
+    generators: dict[str, Any]
 
 
 def newest(folder: Path) -> Path | None:
@@ -70,7 +74,18 @@ def load(path: Path, state: State, identities: dict[str, Any], *, strict: bool) 
         remarks += _restore(state, companion)
     except (ValueError, KeyError, TypeError) as error:
         raise RefusedError(f"cannot resume from {path}: its companion: {error}") from None
-    return Resumed(Saved(header.step, path.name, sha256, size, 0.0), tuple(remarks))
+    saved = Saved(header.step, path.name, sha256, size, 0.0)
+    return Resumed(saved, tuple(remarks), companion.rng)
+
+
+def refuse_moved_generators(resumed: Resumed) -> None:
+    """Raise RefusedError if anything has drawn from, or reseeded, a generator since ``load``."""
+    moved = rng.moved(resumed.generators)
+    if moved:
+        raise RefusedError(
+            f"cannot resume from {resumed.saved.name}: something moved the generators of "
+            f"{', '.join(moved)} after they were put back"
+        )
 
 
 def _companion(path: Path, step: int) -> Companion:

@@ -54,6 +54,14 @@ def restore(states: dict[str, Any]) -> None:
         torch.cuda.set_rng_state_all(cuda)
 
 
+def moved(states: dict[str, Any]) -> list[str]:
+    """The libraries whose generators no longer stand where ``restore(states)`` put them."""
+    now = capture()
+    if not (states["cuda"] and now["cuda"]):  # one of the two machines has no GPU
+        now["cuda"] = states["cuda"]
+    return [name for name in now if now[name] != states[name]]
+
+
 def python_state(generator: random.Random) -> list[Any]:
     """A Python generator's state, as JSON can hold it."""
     version, words, gauss = generator.getstate()

@@ -123,3 +123,4 @@ def test_a_restored_mixer_says_which_arms_came_and_went(tmp_path: Path) -> None:
     remarks = again.restore(record, source.generator_state())
     assert remarks == ["arm gone is gone", "arm b is new and begins at its first document"]
     assert again.cursors["a"] == source.cursors["a"]
+    assert again.record()["gone"] == record["gone"]  # it may come back

@@ -15,7 +15,10 @@ import torch
 
 from tests.trainer.tiny import Life, live, make_run
 from trainer import rng
+from trainer.checkpoint import Saved
 from trainer.contract.wire import Phase, Report, Step
+from trainer.errors import RefusedError
+from trainer.resume import Resumed, refuse_moved_generators
 from trainer.run import Run
 
 STEPS = 30
@@ -111,6 +114,27 @@ def test_the_generators_of_every_library_go_on_where_they_were(
     )
     del before["mixer"]
     assert states == [before]
+
+
+@pytest.mark.parametrize(
+    ("name", "move"),
+    [
+        ("python", lambda: random.seed(7)),
+        ("numpy", lambda: np.random.seed(7)),  # noqa: NPY002 - the global one is meant
+        ("torch", lambda: torch.manual_seed(7)),
+    ],
+)
+def test_a_generator_moved_after_the_resume_is_noticed(
+    run: Path, name: str, move: Callable[[], object]
+) -> None:
+    path = live(run, stop_after=5).newest()
+    states = json.loads(path.with_suffix(".json").read_bytes())["rng"]
+    resumed = Resumed(Saved(5, path.name, "", 0, 0.0), (), states)
+    rng.restore(states)
+    refuse_moved_generators(resumed)
+    move()
+    with pytest.raises(RefusedError, match=rf"something moved the generators of {name} after"):
+        refuse_moved_generators(resumed)
 
 
 # Each of these leaves one part of the state out, as a resume might that merely works.

@@ -144,6 +144,11 @@ class AppendFile:
         self.sync()
         os.posix_fadvise(self.descriptor, start, 0, os.POSIX_FADV_DONTNEED)
 
+    @property
+    def lost(self) -> bool:
+        """Whether a sync has failed."""
+        return self._lost
+
     def refuse_if_lost(self) -> None:
         """Raise OSError if a sync has failed: a second one would succeed with the data gone."""
         if self._lost:
