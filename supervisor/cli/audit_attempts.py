@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from supervisor.cli.audit_findings import Findings
-from supervisor.cli.audit_seals import Seals
+from supervisor.cli.audit_seals import DIGITS, Seals
 from supervisor.errors import RefusedError
 from supervisor.sidecars import attempts
 from supervisor.sidecars.attempts import AttemptModel
 from supervisor.sidecars.ledger import Audit, MarkedLine
 
-DIGITS = 32
 Records = dict[int, AttemptModel]
 
 

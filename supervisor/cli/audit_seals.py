@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from supervisor.sidecars.checkpoints.superseding import SUPERSEDED
 from trainer.contract.checkpoint_format import seal_of
 
 _NAMED = re.compile(r"(step_\d+\.seal\.json)(\.\d+)?")
+DIGITS = 32  # of a digest, as marks and heads give them
 _TRIES = 20
 _LOOKS = 20  # times that a missing seal is looked for again: a living run writes new ones
 
@@ -36,6 +38,8 @@ class Seals:
         self._looks = _LOOKS
         self.bad: dict[Path, str] = {}
         self.files: dict[str, SealFile] = {}
+        self._seals: dict[str, SealFile] = {}
+        self._bins: dict[str, SealFile] = {}
         self.refresh()
 
     def refresh(self) -> None:
@@ -45,16 +49,20 @@ class Seals:
                 self.files, self.bad = _read(self._folder)
             except FileNotFoundError:
                 continue  # a new attempt moves them out of its way just now
+            self._seals = {digest[:DIGITS]: file for digest, file in self.files.items()}
+            self._bins = {file.record.bin.sha256[:DIGITS]: file for file in self.files.values()}
             return
         raise UnknownError(f"cannot read the seals in {self._folder}: they do not stand still")
 
-    def find(self, prefix: str) -> SealFile | None:
-        """The seal whose digest begins so. Raises UnknownError, OSError."""
-        return self._match(prefix, "") or self._again(prefix, "")
+    def find(self, digest: str) -> SealFile | None:
+        """The seal with that digest, of which at least 32 digits are given."""
+        file = self._look(lambda: self._seals.get(digest[:DIGITS]))
+        return file if file is not None and file.digest.startswith(digest) else None
 
-    def of_bin(self, prefix: str) -> SealFile | None:
-        """A seal of the ``.bin`` whose digest begins so. Raises UnknownError, OSError."""
-        return self._match("", prefix) or self._again("", prefix)
+    def of_bin(self, digest: str) -> SealFile | None:
+        """A seal of the ``.bin`` with that digest, of which at least 32 digits are given."""
+        file = self._look(lambda: self._bins.get(digest[:DIGITS]))
+        return file if file is not None and file.record.bin.sha256.startswith(digest) else None
 
     @property
     def current(self) -> list[SealFile]:
@@ -62,20 +70,13 @@ class Seals:
         found = [file for file in self.files.values() if not file.superseded]
         return sorted(found, key=lambda file: file.record.step, reverse=True)
 
-    def _again(self, prefix: str, of_bin: str) -> SealFile | None:
-        if not self._looks:
-            return None
+    def _look(self, get: Callable[[], SealFile | None]) -> SealFile | None:
+        """Look for a seal, and once more among those that are new. Raises UnknownError, OSError."""
+        if (file := get()) is not None or not self._looks:
+            return file
         self._looks -= 1
         self.refresh()
-        return self._match(prefix, of_bin)
-
-    def _match(self, prefix: str, of_bin: str) -> SealFile | None:
-        if prefix in self.files:
-            return self.files[prefix]
-        for digest, file in self.files.items():
-            if digest.startswith(prefix) and file.record.bin.sha256.startswith(of_bin):
-                return file
-        return None
+        return get()
 
 
 def _read(folder: Path) -> tuple[dict[str, SealFile], dict[Path, str]]:
@@ -122,9 +123,10 @@ def check_seals(seals: Seals, findings: Findings) -> None:
 def _gap(seals: Seals, file: SealFile) -> str:
     lower = [other for other in seals.current if other.record.step < file.record.step]
     beside = f"; {lower[0].path.name} before it is another" if lower else ""
+    previous = file.record.previous[:DIGITS]
     return (
-        f"it follows a seal with digest {file.record.previous[:32]} that is not there{beside}: a "
-        "seal was changed or removed"
+        f"it follows a seal with digest {previous} that is not there{beside}: a seal was changed or"
+        " removed"
     )
 
 

@@ -157,17 +157,20 @@ def _blame(
 ) -> None:
     """Say whose word each position is that the ledger does not hold."""
     accused = {fault.file for fault in findings.faults}
-    line = ledger.missed[0].entries if ledger.missed and not ledger.torn_regions else 0
-    for position in ledger.missed:
-        owners = [f for f in seals.files.values() if LedgerPosition(*f.record.ledger) == position]
-        names = [findings.name(file.path) for file in owners]
-        names += [findings.name(p.path) for p in pivots if position in positions(p)]
+    owners: dict[LedgerPosition, list[str]] = {position: [] for position in ledger.missed}
+    for file in seals.files.values() if owners else ():
+        owners.get(LedgerPosition(*file.record.ledger), []).append(findings.name(file.path))
+    for pivot in pivots:
+        for position in set(positions(pivot)):
+            owners.get(position, []).append(findings.name(pivot.path))
+    for nth, (position, names) in enumerate(owners.items()):
+        line = 0 if nth or ledger.torn_regions else position.entries
         if accused.isdisjoint(names):
             what = (
                 f"entry {position.entries} of step {position.step} does not end at byte "
                 f"{position.bytes} with chain {position.chain}, as {' and '.join(names)} says"
             )
-            findings.fault(path, what, line if position == ledger.missed[0] else 0)
+            findings.fault(path, what, line)
 
 
 def _check_head(

@@ -8,10 +8,13 @@ import select
 import shutil
 import sys
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from supervisor.cli.audit_findings import Findings
+from supervisor.cli.audit_seals import Seals
 from supervisor.cli.reading_progress import Progress
 from tests.support.audited import audit, faults
 from tests.support.command import command
@@ -163,6 +166,28 @@ def test_what_cannot_be_determined_is_neither_yes_nor_no(tmp_path: Path, simple:
     (simple.path / "run.toml").write_text("name = ")
     told = command("audit", simple.path)
     assert (told.code, "run.toml" in told.complaint()) == (2, True)
+
+
+def test_a_seal_that_is_written_meanwhile_is_not_missed(copy: Run) -> None:
+    newest = max(copy.seals())
+    path = copy.path / f"checkpoints/step_{newest:06d}.seal.json"
+    digest, of_bin = sha256(path.read_bytes()).hexdigest(), copy.seals()[newest]["bin"]["sha256"]
+    away = copy.path / "away"
+    path.rename(away)
+    seals = Seals(Findings(copy.path))
+    assert seals.find(digest) is None
+    away.rename(path)
+    assert seals.find(digest[:32]) is not None
+    path.rename(away)
+    seals = Seals(Findings(copy.path))
+    away.rename(path)
+    assert seals.of_bin(of_bin[:32]) is not None
+
+
+def test_a_seal_that_is_listed_and_never_there_leaves_the_answer_open(copy: Run) -> None:
+    (copy.path / "checkpoints/step_000999.seal.json").symlink_to("nowhere")
+    told = command("audit", copy.path)
+    assert (told.code, "they do not stand still" in told.complaint()) == (2, True)
 
 
 def test_progress_is_drawn_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
