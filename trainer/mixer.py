@@ -120,5 +120,5 @@ class Mixer:
         self, name: str, cursors: dict[str, Cursor], sequences: int, digest: Digest
     ) -> tuple[Tokens, Cursor]:
         if name not in self.arms:
-            raise SourceError(f"cannot draw from {name}: run.toml names no such source")
+            raise SourceError(f"cannot draw from {name}: no such source could be opened")
         return self.arms[name].take(cursors[name], sequences, digest)
