@@ -6,6 +6,7 @@ state of its step, then fold the reports from there. Nothing else is believed.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -204,7 +205,8 @@ def _unfinished(
         parts.trainers = (identity,)
     if parts.child is not None and last.identity is None and identity is not None:
         model = attempts.IdentityModel(**identity._asdict())
-        attempts.write(parts.run, last.model_copy(update={"identity": model}))
+        with contextlib.suppress(OSError):  # it will be found by its token again
+            attempts.write(parts.run, last.model_copy(update={"identity": model}))
     resume = ResumePoint(**last.resume.model_dump()) if last.resume else None
     own = newest if newest is not None and newest.attempt == last.attempt else None
     step = own.step if own else (resume.step if resume else 0)
@@ -215,6 +217,7 @@ def _unfinished(
                 f"cannot adopt {found} step {newest.step}; end pid {parts.child.pid}, start again"
             )
         say(f"cannot fold {found} step {newest.step}: going on from there", alarm=True)
+        attempts.end_unknown(parts.run, last, clock.wall())
         return None
     parts.ledger.begin(last.attempt, step, resume.sha256 if resume else "")
     position = ReportsPosition(last.attempt, 0, 0)

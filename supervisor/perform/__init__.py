@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from supervisor import clock
+from supervisor import clock, environment
 from supervisor.core.bandit import BanditState
 from supervisor.core.messages import (
     AdvancePivot,
@@ -42,7 +42,7 @@ from supervisor.perform.intent import read_intent, write_intent
 from supervisor.perform.output import leave_terminal, say
 from supervisor.perform.parts import Parts
 from supervisor.sidecars import bandit_state
-from supervisor.sidecars.checkpoints import SealRecord, pin, reject, write_seal
+from supervisor.sidecars.checkpoints import SealError, SealRecord, pin, reject, write_seal
 from trainer.contract.durable import replace_file
 from trainer.contract.wire import format_orders
 
@@ -81,13 +81,26 @@ class Performer:
         while (effect := self._queue.get()) is not None:
             try:
                 answer = self._perform(effect)
-            except (OSError, StepkeeperError) as error:
+            except (OSError, StepkeeperError, SealError) as error:
                 answer = Failed(_name(effect), f"cannot {_name(effect)}: {error}")
-            except Exception:  # noqa: BLE001 - a fault of ours: better ended and adopted anew than deaf
-                traceback.print_exc()
-                answer = Exit(1)
+                if self.parts.events.lost:
+                    # No seal comes after it, since each is to name the journal's durable head.
+                    self._put(answer)
+                    answer = Exit(1)
+            except Exception as error:  # noqa: BLE001 - a fault of ours: better ended and adopted anew than deaf
+                answer = self._fault(effect, error)
             if answer is not None:
                 self._put(answer)
+
+    def _fault(self, effect: Effect, error: Exception) -> Exit:
+        if environment.traceback_wanted():
+            traceback.print_exception(error)
+        text = (
+            f"a fault in stepkeeper itself, {type(error).__name__}: {' '.join(str(error).split())}"
+        )
+        hint = "STEPKEEPER_TRACEBACK=1 shows where"
+        say(f"cannot {_name(effect)}: {text}; {hint}", alarm=True)
+        return Exit(1)
 
     def _perform(self, effect: Effect) -> Event | Answer | Exit | None:  # noqa: C901, PLR0912 - one short case per effect
         parts = self.parts
@@ -179,7 +192,10 @@ class Performer:
             "reason": effect.reason,
             "head": head,
         }
-        parts.events.append("sealed", facts, clock.wall(), once=True)
+        try:
+            parts.events.append("sealed", facts, clock.wall(), once=True)
+        except OSError as error:  # the seal stands all the same, and the journal owes the line
+            say(f"cannot journal the seal of step {verdict.step} yet: {error}", alarm=True)
         return Sealed(effect.attempt, verdict.step, verdict.sha256, seal, head, verdict.name)
 
 

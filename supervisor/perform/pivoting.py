@@ -10,7 +10,7 @@ from supervisor import clock
 from supervisor.core.messages import LedgerPosition, ResumePoint
 from supervisor.errors import RefusedError
 from supervisor.perform.parts import Parts
-from supervisor.sidecars import archive
+from supervisor.sidecars import archive, attempts
 from supervisor.sidecars.archive import Certificate, PinModel, PivotModel, PositionModel
 from trainer.contract.durable import write_file
 
@@ -48,6 +48,7 @@ def _request(parts: Parts, facts: dict[str, Any]) -> None:
 
 def _stop(parts: Parts, facts: dict[str, Any]) -> None:
     record = _under_way(parts.run)
+    attempts.settle(parts.run)
     parts.ledger.sync()
     pin: ResumePoint = facts["pin"]
     changed = {

@@ -10,6 +10,7 @@ from pathlib import Path
 from supervisor import clock
 from supervisor.core.messages import CloseAttempt, Event, SignalTrainer, Spawn, Spawned, SpawnFailed
 from supervisor.errors import StepkeeperError
+from supervisor.perform.output import say
 from supervisor.perform.parts import Parts
 from supervisor.process.child import spawn
 from supervisor.process.leftovers import end_leftovers
@@ -71,7 +72,10 @@ def _start(parts: Parts, effect: Spawn) -> Event:
         os.close(lock)
     parts.trainers = (*parts.trainers[-1:], parts.child.identity)
     identity = IdentityModel(**parts.child.identity._asdict())
-    attempts.write(run, record.model_copy(update={"identity": identity}), durably=False)
+    try:
+        attempts.write(run, record.model_copy(update={"identity": identity}), durably=False)
+    except OSError as error:  # the trainer runs: whoever comes next finds it by its token
+        say(f"cannot record who attempt {effect.attempt} is: {error}", alarm=True)
     return Spawned(effect.attempt, parts.child.pid, record.ledger_step)
 
 
@@ -98,6 +102,9 @@ def signal_trainer(parts: Parts, effect: SignalTrainer) -> None:
 def close_attempt(parts: Parts, effect: CloseAttempt) -> None:
     """Write the end into the attempt's record and let go of the process."""
     facts = effect.facts
+    child, parts.child = parts.child, None
+    if child is not None:
+        child.close()
     record = attempts.read(parts.run, effect.attempt)
     end = EndModel(
         time=clock.wall(),
@@ -105,9 +112,6 @@ def close_attempt(parts: Parts, effect: CloseAttempt) -> None:
     )
     # An end that a power cut takes is found again by reading the reports once more.
     attempts.write(parts.run, record.model_copy(update={"ended": end}), durably=False)
-    if parts.child is not None:
-        parts.child.close()
-        parts.child = None
 
 
 def reports_path(run: Path, attempt: int) -> Path:

@@ -129,6 +129,22 @@ def mend(run: Path, wall: str) -> int:
     if path is None or path.read_bytes().strip(b"\0"):
         return 0
     earlier = read(run, found[-2]) if len(found) > 1 else None
+    record = AttemptModel(
+        attempt=found[-1],
+        policy=earlier.policy if earlier else 1,
+        token="",
+        command=(),
+        settings="",
+        resume=None,
+        ledger_step=0,
+        started=wall,
+    )
+    end_unknown(run, record, wall)
+    return found[-1]
+
+
+def end_unknown(run: Path, record: AttemptModel, wall: str) -> None:
+    """Close the record of an attempt of whose end nothing can be known. Raises OSError."""
     end = EndModel(
         time=wall,
         cause="ended, cause unknown",
@@ -141,19 +157,19 @@ def mend(run: Path, wall: str) -> int:
         consistent=0,
         differed=None,
     )
-    record = AttemptModel(
-        attempt=found[-1],
-        policy=earlier.policy if earlier else 1,
-        token="",
-        command=(),
-        settings="",
-        resume=None,
-        ledger_step=0,
-        started=wall,
-        ended=end,
-    )
-    write(run, record)
-    return found[-1]
+    write(run, record.model_copy(update={"ended": end}))
+
+
+def settle(run: Path) -> None:
+    """Make the newest attempt's end durable, before what must not be known without it.
+
+    Raises RefusedError where no end is recorded, and OSError.
+    """
+    record = last(run)
+    if record is not None and record.ended is None:
+        raise RefusedError(f"cannot settle attempt {record.attempt}: its end is not recorded")
+    if record is not None:
+        write(run, record)
 
 
 def streak(run: Path, policy: int, newest: int) -> Streak:

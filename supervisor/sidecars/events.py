@@ -57,6 +57,8 @@ class Events:
         """
         file = AppendFile(path, create=True)
         try:
+            # What an earlier life could not sync may be in memory only: read it from the disk.
+            file.settle(after.bytes if after is not None else 0)
             data = path.read_bytes()
             walk = ChainWalk()
             if after is not None and _stands(data, after):
@@ -81,11 +83,12 @@ class Events:
     ) -> bool:
         """Add a line; False where it is ``once`` only and stands among the last RECENT ones.
 
-        Raises ValueError for facts that are not strict JSON, and OSError. After one from the
-        write itself the event is taken and its rest owed, which goes first the next time.
+        Raises ValueError for facts that are not strict JSON, and OSError. After one from a
+        write the event is taken and owed: it goes out before the next one. After a failed sync
+        nothing is taken.
         """
         what = _what(event, facts)
-        self._file.append(b"")
+        self._file.refuse_if_lost()
         if once and what in self._recent:
             return False
         closing = b"\n" if self._region and not self._region.endswith(b"\n") else b""
@@ -97,6 +100,11 @@ class Events:
         self._recent.append(what)
         self._file.append(closing + line)
         return True
+
+    @property
+    def lost(self) -> bool:
+        """Whether a sync has failed, so that only opening anew helps."""
+        return self._file.lost
 
     def sync(self) -> None:
         """Make every line durable. Raises OSError, and at every later call and append too."""

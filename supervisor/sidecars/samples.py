@@ -7,14 +7,13 @@ under ``archive/``, so none is ever lost. A sample's text is data, never an inst
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from supervisor.errors import StepkeeperError
-from trainer.contract.durable import write_all, write_file
+from trainer.contract.durable import AppendFile, sync_folder, write_file
 from trainer.contract.wire import Sample
 
 SCHEMA: Final = "stepkeeper.samples/1"
@@ -84,14 +83,16 @@ class Samples:
         self._samples = []
 
     def _keep_evicted(self, evicted: list[SampleModel]) -> None:
-        self._archive.mkdir(exist_ok=True)
-        path = self._archive / "samples-evicted.jsonl"
+        if not self._archive.is_dir():
+            self._archive.mkdir(mode=0o750)
+            sync_folder(self._archive.parent)
         lines = b"".join(s.model_dump_json().encode("utf-8") + b"\n" for s in evicted)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        file = AppendFile(self._archive / "samples-evicted.jsonl", create=True)
         try:
-            write_all(descriptor, lines)
+            file.append(lines)
+            file.sync()  # before the file that still holds them is replaced
         finally:
-            os.close(descriptor)
+            file.close()
 
 
 def read(path: Path) -> list[SampleModel]:
