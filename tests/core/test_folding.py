@@ -163,7 +163,7 @@ def long_life(last: int) -> list[Report]:
         reports.append(step_report(step, 0, arm)._replace(loss=loss, phase=number))
         if step == began + length - 1:
             results = tuple(ArmResult(a, 4, 0, 5.0 + rng.random()) for a in ("chat", "code"))
-            reports.append(Phase(0, step / 10, number, began, step, False, (), results))  # noqa: FBT003
+            reports.append(Phase(0, step / 10, number, began, step, False, (), results))  # noqa: FBT003 - a report
             began, number, length = step + 1, number + 1, rng.randint(7, 42)
         if step % 50 == 0:
             reports.append(Doing(0, step / 10, "save", step))
@@ -204,7 +204,7 @@ def test_the_same_reports_come_to_the_same_state_however_they_are_read(seed: int
     assert other.attempt is not None
     # Only the smoothed rate, which decides nothing, follows the reading.
     same = {"rate": 0.0, "longest_step": 0.0}
-    assert replace(other.attempt, **same) == replace(one.attempt, **same)  # type: ignore[arg-type]
+    assert replace(other.attempt, **same) == replace(one.attempt, **same)  # type: ignore[arg-type]  # by name, in tests
 
 
 def test_a_mix_of_sequences_counts_each_pull() -> None:

@@ -105,8 +105,19 @@ class Laws:
         if now in (PivotStage.STOPPING, PivotStage.STOPPED):
             assert after.life in (Life.IDLE, Life.LEAVING)
             assert after.seals[0].point == after.pivot.pin, "the pin is not the newest seal"
+            self._is_far_enough(after.pivot, after.settings.cadence)
         elif now is PivotStage.INSTALLED:
             self._goes_on_from_the_pin(after, after.pivot)
+
+    def _is_far_enough(self, pivot: Pivot, cadence: int) -> None:
+        """A pin is at the boundary after the request or beyond, or answers the order itself."""
+        assert pivot.pin is not None
+        due = -(-pivot.asked_step // cadence) * cadence
+        if pivot.honoured is not None:
+            due = pivot.honoured
+        elif pivot.when == "now":
+            due = pivot.asked_step
+        assert pivot.pin.step >= due, f"pinned at {pivot.pin.step}, due was {due}"
 
     def _goes_on_from_the_pin(self, state: State, pivot: Pivot) -> None:
         """What will be resumed is the pin, or what the new policy has sealed above it."""
