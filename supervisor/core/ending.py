@@ -171,7 +171,8 @@ def _restart(state: State, attempt: Attempt, cause: Cause, now: float) -> Turn:
         restarts = Restarts(best=restarts.best)
         state, more = spawn(replace(state, restarts=restarts), now)
         return state, more
-    since = attempt.started if restarts.since is None else restarts.since
+    # From the first failure on: a crash after long work without a seal must not end the run.
+    since = now if restarts.since is None else restarts.since
     newest = state.seals[0].point if state.seals else None
     against = restarts.against if attempt.resume == newest else 0
     # One that ended in good order was not thrown by its checkpoint.

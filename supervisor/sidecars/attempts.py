@@ -71,7 +71,7 @@ class AttemptModel(_Model):
 
 
 class Streak(NamedTuple):
-    """Attempts without progress at the end of the record; ``since`` is wall time or None."""
+    """Attempts without progress at the end of the record; ``since`` the first one's end."""
 
     failures: int
     against: int
@@ -195,5 +195,5 @@ def streak(run: Path, policy: int, newest: int) -> Streak:
         counting = counting and step == newest
         failures += 1
         against += counting and end.ready
-        since = record.started
+        since = end.time
     return Streak(failures, against, since, best)

@@ -212,6 +212,17 @@ def test_too_long_without_progress_gives_up() -> None:
     assert 7200 < history.now - began < 7300
 
 
+def test_one_crash_after_long_work_without_a_seal_does_not_give_up() -> None:
+    history = History(with_seals(fresh_state(give_up_after=7200.0), 300, 200))
+    history.begin()
+    history.spawned()
+    history.ready()
+    history.now += 3 * 7200.0
+    history.end(status=1)
+    assert not history.all_of(Exit)
+    assert history.state.life is Life.BACKOFF
+
+
 def after_a_pivot(*old: int, new: tuple[int, ...] = ()) -> State:
     """Under policy 2, with seals of it above those of policy 1."""
     state = with_seals(fresh_state(give_up_after=1e9), *new, *old)
