@@ -140,6 +140,7 @@ def finish_phase(state: BanditState, policy: Policy, phase: Phase) -> BanditStat
         arm.name: arm.loss - result.loss
         for arm in state.arms
         if (result := results.get(arm.name)) and result.loss is not None and arm.loss is not None
+        if math.isfinite(arm.loss - result.loss)  # of the largest floats, it is not
     }
     rewards = (*rewards, *raw.values())[-SCALER_WINDOW:]
     low, high = _quantiles(rewards)
@@ -232,6 +233,8 @@ def _learn(arm: ArmState, result: ArmResult, reward: float | None, alpha: float)
     if result.loss is None or not result.pulls:
         return arm
     loss = result.loss if arm.loss is None else arm.loss + alpha * (result.loss - arm.loss)
+    if not math.isfinite(loss):
+        loss = result.loss
     if reward is None:
         return replace(arm, loss=loss)
     n = arm.n + result.pulls

@@ -32,6 +32,7 @@ from supervisor.core.state import (
     SealPoint,
     State,
 )
+from trainer.contract.checkpoint_format import step_of
 from trainer.contract.wire import Checkpoint, SaveOrder
 
 Turn = tuple[State, list[Effect]]
@@ -67,7 +68,8 @@ def checkpoint_written(state: State, report: Checkpoint, event: Reports) -> Turn
     attempt = state.attempt
     if attempt is None:
         return state, []
-    if report.step == attempt.resumed or report.step != attempt.last_step:
+    named = step_of(report.name) == report.step
+    if report.step == attempt.resumed or report.step != attempt.last_step or not named:
         text = f"{report.name} is not at the step just reported ({attempt.last_step}): set aside"
         return state, [Say(text, alarm=True)]
     save, state = _answered(state, report)

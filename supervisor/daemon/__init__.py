@@ -41,6 +41,7 @@ from supervisor.daemon.following import AHEAD, POLL_SECONDS, Following
 from supervisor.daemon.projections import Projections
 from supervisor.daemon.readback import ReadBack
 from supervisor.daemon.recovery import recover
+from supervisor.errors import StepkeeperError
 from supervisor.perform import Performer, say
 from supervisor.process.locks import take
 from supervisor.process.sdnotify import Notifier
@@ -68,7 +69,7 @@ class Daemon:
         self._readback = ReadBack(config.run / "checkpoints", self._selector, self._inbox.append)
         self._ahead = 0
         self._exit: int | None = None
-        self._watched = -1
+        self._watched, self._deaf = -1, ""
         self._status_due = self._watchdog_due = self._housekeeping_due = 0.0
 
     def run(self) -> int:
@@ -273,8 +274,19 @@ class Daemon:
         if now >= self._housekeeping_due:
             self._look_around()
             self._inbox.extend(self._server.ready())
-            self._server.renew()
+            self._renew()
             self._housekeeping_due = now + HOUSEKEEPING_SECONDS
+
+    def _renew(self) -> None:
+        """Bind the socket again if it is gone; a run does not end for want of one."""
+        problem = ""
+        try:
+            self._server.renew()
+        except (OSError, StepkeeperError) as error:
+            problem = str(error)
+            if problem != self._deaf:
+                say(f"{problem}; going on without it", alarm=True)
+        self._deaf = problem
 
     def _settings_files(self) -> tuple[Path, Path]:
         return self._config.run / "run.toml", self._config.run / "policy.toml"

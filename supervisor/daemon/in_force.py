@@ -39,10 +39,16 @@ def policy_in_force(
 
 
 def _reset_by_hand(parts: Parts, number: int, text: bytes) -> int:
-    """A bandit state that was moved away while nothing ran is a reset of the same policy."""
-    if not scan(parts.checkpoints).newest():
+    """A bandit state that was moved away while nothing ran is a reset of the same policy.
+
+    Where no seal is of the policy, its state is empty already: so a reset that a crash cut short
+    after the policy was installed stays the one that it was.
+    """
+    newest = scan(parts.checkpoints).newest()
+    if not newest or newest[0].policy != number:
         return number
+    parts.events.append("pivot-by-hand", {"policy": number + 1}, clock.wall(), once=True)
+    parts.events.sync()
     archive.install_policy(parts.run, number + 1, text)
-    parts.events.append("pivot-by-hand", {"policy": number + 1}, clock.wall())
     say(f"{parts.config.bandit.name} was moved away: reset as policy {number + 1}", alarm=True)
     return number + 1

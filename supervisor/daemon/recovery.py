@@ -69,7 +69,7 @@ def recover(config: Config) -> Recovered:
     (run / "checkpoints").mkdir(mode=0o750, exist_ok=True)
     _tidy(run)
     found_here = scan(run / "checkpoints")
-    for refused in found_here.refused:
+    for refused in found_here.passed_over(KEPT_SEALS):
         say(f"{refused.name} is not used: {refused.reason}", alarm=True)
     seals = found_here.newest(KEPT_SEALS)
     newest = seals[0] if seals else None

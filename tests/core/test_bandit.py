@@ -163,3 +163,12 @@ def test_the_same_reports_and_seed_give_the_same_state_and_another_seed_another(
 
     assert life(5) == life(5)
     assert life(5).phases != life(6).phases
+
+
+def test_the_largest_losses_leave_numbers_that_can_be_written() -> None:
+    state = fresh(UCB1, LIVE, 1)
+    for number in range(1, 6):
+        loss = 1.7e308 * (-1) ** number
+        state = finish_phase(state, UCB1, phase(number, dict.fromkeys(NAMES, loss)))
+    numbers = [x for arm in state.arms for x in (arm.loss or 0.0, arm.mean, arm.ema)]
+    assert all(math.isfinite(x) for x in (*numbers, *state.rewards))

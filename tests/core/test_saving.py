@@ -15,6 +15,7 @@ from supervisor.core.messages import (
     Verify,
 )
 from tests.support.history import History, fresh_state, running
+from trainer.contract.wire import Checkpoint
 
 
 def seals(history: History) -> list[int]:
@@ -144,3 +145,14 @@ def test_a_save_with_nothing_to_save_says_so(how: str) -> None:
     answer = history.ask("save")[-1]
     assert answer == Answer(5, {"error": f"cannot save: no trainer is running ({how})"})
     assert "USR1" not in [effect.name for effect in history.all_of(SignalTrainer)]
+
+
+def test_a_checkpoint_under_another_step_s_name_is_set_aside() -> None:
+    history = running(50)
+    name = "step_000040.bin"
+    history.report(Checkpoint(0, 5.0, 50, name, "0" * 64, 776, "cadence", 0.1, None))
+    assert history.all_of(Verify) == []
+    assert f"{name} is not at the step just reported" in alarms(history)
+    history.steps(51, 100)
+    history.seal(100)
+    assert seals(history) == [100]

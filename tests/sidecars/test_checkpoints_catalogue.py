@@ -211,3 +211,16 @@ def test_refusals_say_what_and_where(tmp_path: Path) -> None:
     (tmp_path / name_of(100)).write_bytes(b"short")
     wanted = f"size: expected {len(content(100))} bytes as sealed, found 5 bytes"
     assert scan(tmp_path).refused == (Refused(100, name_of(100), wanted),)
+
+
+def test_a_start_hears_of_what_it_passes_over_and_reads_nothing_older(tmp_path: Path) -> None:
+    lineage(tmp_path, *range(100, 2100, 100))
+    for step in (100, 2000):
+        (tmp_path / name_of(step)).write_bytes(b"torn")
+    (tmp_path / "step_7.bin").write_bytes(b"")
+    found = scan(tmp_path)
+    told = [refused.name for refused in found.passed_over(3)]
+    assert told == [name_of(2000), "step_7.bin"]
+    (tmp_path / seal_of(1600)).unlink()  # behind the third newest: never opened
+    assert [seal.step for seal in found.newest(3)] == [1900, 1800, 1700]
+    assert [refused.name for refused in found.passed_over(3)] == told

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from supervisor.config import load
+from supervisor.daemon.recovery import recover
 from tests.support.daemon import Daemon
 from tests.support.runs import scripted
 
@@ -78,3 +80,32 @@ def test_an_adopted_trainer_that_writes_no_companions_is_sealed_on(supervise: Su
     daemon.start().until_seal(200)
     assert daemon.stop() == 0
     assert len(daemon.run.attempts()) == 1
+
+
+def test_a_reset_by_hand_that_was_cut_short_is_one_reset(supervise: Supervise) -> None:
+    daemon = supervise(scripted(steps=100, rate=900), every=100).start()
+    assert daemon.wait() == 0
+    (daemon.run.path / "demo.state.json").unlink()
+    for _ in range(3):  # lives that end before they write a bandit state
+        parts = recover(load(daemon.run.path)).parts
+        parts.ledger.close()
+        parts.events.close()
+    assert sorted(path.stem for path in (daemon.run.path / "policies").iterdir()) == [
+        "0001",
+        "0002",
+    ]
+    assert [line["policy"] for line in daemon.run.events("pivot-by-hand")] == [2]
+
+
+def test_a_run_goes_on_without_a_socket(supervise: Supervise) -> None:
+    daemon = supervise(scripted(every=100, rate=100), every=100).start()
+    daemon.until_step(10)
+    socket = daemon.run.path / "control.sock"
+    socket.unlink()
+    socket.write_text("not a socket")
+    daemon.until(lambda: "going on without it" in daemon.output(), "the alarm")
+    daemon.until_step(daemon.run.last_step() + 150)
+    assert daemon.output().count("going on without it") == 1
+    socket.unlink()
+    daemon.until(socket.is_socket, "the socket is back")
+    assert daemon.stop() == 0

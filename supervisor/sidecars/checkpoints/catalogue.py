@@ -62,6 +62,17 @@ class Catalogue:
         """The newest ``n`` that the run can resume from. Raises RefusedError for bad marks."""
         return tuple(islice((seal for seal in self._walk() if isinstance(seal, SealRecord)), n))
 
+    def passed_over(self, n: int) -> tuple[Refused, ...]:
+        """What is refused above the newest ``n``; older seals are not read."""
+        found: list[Refused] = []
+        for checkpoint in self._walk():
+            n -= isinstance(checkpoint, SealRecord)
+            if isinstance(checkpoint, Refused):
+                found.append(checkpoint)
+            if n <= 0:
+                break
+        return (*found, *self._misnamed())
+
     @cached_property
     def sealed(self) -> tuple[SealRecord, ...]:
         """All that the run can resume from, newest first."""
@@ -81,15 +92,7 @@ class Catalogue:
     def refused(self) -> tuple[Refused, ...]:
         """What is not to be resumed from, newest first."""
         found = [found for found in self._everything if isinstance(found, Refused)]
-        for name in self._names:
-            if not name.startswith("step_") or not name.endswith(".bin"):
-                continue
-            step = step_of(name)
-            if step is None:
-                found.append(Refused(0, name, "name: expected step_NNNNNN.bin, found another form"))
-            elif not self._is_file(name) and seal_of(step) not in self._names:
-                found.append(Refused(step, name, "kind: expected a regular file, found another"))
-        return tuple(sorted(found, reverse=True))
+        return tuple(sorted([*found, *self._misnamed()], reverse=True))
 
     @cached_property
     def unsealed(self) -> tuple[Unsealed, ...]:
@@ -106,6 +109,17 @@ class Catalogue:
     @cached_property
     def _everything(self) -> tuple[_Found, ...]:
         return tuple(self._walk())
+
+    def _misnamed(self) -> Iterator[Refused]:
+        """What is named as a ``.bin`` and is none."""
+        for name in self._names:
+            if not name.startswith("step_") or not name.endswith(".bin"):
+                continue
+            step = step_of(name)
+            if step is None:
+                yield Refused(0, name, "name: expected step_NNNNNN.bin, found another form")
+            elif seal_of(step) not in self._names and not self._is_file(name):
+                yield Refused(step, name, "kind: expected a regular file, found another")
 
     def _walk(self) -> Iterator[_Found]:
         """Go from the newest seal back along ``previous``.
