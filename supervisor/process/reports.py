@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from supervisor.core.messages import BadReport, Reports, ReportsPosition
@@ -35,6 +36,8 @@ class Follower:
         if self._broken or not self._open():
             self.exhausted = True
             return []
+        if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+            return [self._break("it is not a regular file")]
         data = os.pread(self._descriptor, AT_ONCE, self.position.bytes)
         whole = data.rfind(b"\n") + 1
         wanted = AT_ONCE
@@ -61,7 +64,9 @@ class Follower:
     def _open(self) -> bool:
         if self._descriptor < 0:
             try:
-                self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+                # Without blocking: a pipe in its place would hold the whole supervisor up.
+                flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+                self._descriptor = os.open(self._path, flags)
             except FileNotFoundError:
                 return False
         return True

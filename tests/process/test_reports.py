@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -240,3 +242,17 @@ def test_a_file_that_became_shorter_is_told(path: Path) -> None:
     follower.close()
     assert isinstance(event, BadReport)
     assert f"shorter than the {len(WHOLE)} bytes read" in event.problem
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_file_breaks_the_contract_and_holds_nobody_up(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "reports.jsonl")
+    follower = Follower(tmp_path / "reports.jsonl", START)
+    (found,) = follower.poll()
+    assert isinstance(found, BadReport)
+    assert "not a regular file" in found.problem
+    assert follower.exhausted
+    assert follower.poll() == []
+    follower.close()
