@@ -5,6 +5,7 @@ from __future__ import annotations
 from supervisor import clock
 from supervisor.config import Config, read_policy, read_text
 from supervisor.core.policy import Policy
+from supervisor.errors import RefusedError
 from supervisor.perform import Parts, say
 from supervisor.sidecars import archive
 from supervisor.sidecars.checkpoints import scan
@@ -17,6 +18,11 @@ def policy_in_force(
     run = config.run
     numbers = archive.policies(run)
     edited = run / "policy.toml"
+    if not numbers and not fresh:
+        raise RefusedError(
+            f"cannot tell which policy is in force: {run / 'policies'} holds none, and this run is "
+            "not new; put it back"
+        )
     if not numbers:
         text = read_text(edited)
         policy = read_policy(text, 1, edited, config)

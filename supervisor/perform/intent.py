@@ -14,7 +14,7 @@ def read_intent(run: Path) -> dict[str, object]:
     """What was last made durable; empty where nothing was."""
     try:
         record = json.loads((run / "intent.json").read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from supervisor.errors import RefusedError
 from trainer.contract.durable import move, sync_folder, write_file
@@ -98,7 +98,7 @@ def read_pivot(run: Path) -> PivotModel | None:
         return PivotModel.model_validate(record)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, ValidationError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RefusedError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
 
 
@@ -200,7 +200,7 @@ def read_certificate(target: Path) -> Certificate | None:
         return Certificate.model_validate(record)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, ValidationError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RefusedError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
 
 

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from supervisor.errors import RefusedError
 from trainer.contract.durable import replace_file, sync_folder, write_file
@@ -101,7 +101,7 @@ def read(run: Path, attempt: int) -> AttemptModel:
     try:
         record: Any = json.loads(path.read_bytes())
         return AttemptModel.model_validate(record, strict=False)
-    except (OSError, ValueError, ValidationError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RefusedError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from supervisor.core.bandit import ArmState, BanditState, Retired
-from supervisor.errors import StepkeeperError
+from supervisor.errors import RefusedError
 from trainer.contract.durable import replace_file
 from trainer.contract.wire import PhaseOrder
 
@@ -90,10 +90,10 @@ def to_record(state: BanditState) -> dict[str, Any]:
 
 
 def from_record(record: Any, where: str) -> BanditState:  # noqa: ANN401 - checked here
-    """The state from plain values. Raises StepkeeperError naming ``where`` and every problem."""
+    """The state from plain values. Raises RefusedError naming ``where`` and every problem."""
     schema = record.get("schema") if isinstance(record, dict) else None
     if schema != SCHEMA:
-        raise StepkeeperError(
+        raise RefusedError(
             f"cannot use the bandit state in {where}: schema {schema!r}, expected {SCHEMA!r}"
         )
     try:
@@ -101,7 +101,7 @@ def from_record(record: Any, where: str) -> BanditState:  # noqa: ANN401 - check
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise StepkeeperError(
+        raise RefusedError(
             f"cannot use the bandit state in {where}: {key}: {first['msg']}"
         ) from None
     return BanditState(

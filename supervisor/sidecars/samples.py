@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from supervisor.errors import StepkeeperError
+from supervisor.errors import RefusedError
 from trainer.contract.durable import AppendFile, sync_folder, write_file
 from trainer.contract.wire import Sample
 
@@ -96,10 +96,10 @@ class Samples:
 
 
 def read(path: Path) -> list[SampleModel]:
-    """The samples in a file. Raises StepkeeperError or OSError."""
+    """The samples in a file. Raises RefusedError or OSError."""
     try:
         record: Any = json.loads(path.read_bytes())
         return SamplesModel.model_validate(record).samples
-    except (ValueError, ValidationError) as error:
+    except (ValueError, RecursionError) as error:
         text = str(error).splitlines()[0]
-        raise StepkeeperError(f"cannot use {path}: {text}; move it away to begin anew") from None
+        raise RefusedError(f"cannot use {path}: {text}; move it away to begin anew") from None

@@ -1,4 +1,4 @@
-"""A policy or a source that cannot be read is an answer to whoever asked, not the end of a run."""
+"""What cannot be read is an answer to whoever asked or started, never a fault and never a guess."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 
 from supervisor.config import load
 from supervisor.control import request
+from supervisor.daemon.recovery import recover
+from supervisor.errors import RefusedError
 from tests.support.daemon import Daemon
 from tests.support.runs import make_run, scripted
 
@@ -41,3 +43,23 @@ def test_a_source_that_cannot_be_looked_at_is_not_there(tmp_path: Path) -> None:
     shutil.rmtree(run.path / "sources/a")
     (run.path / "sources/a").symlink_to("n" * 300)  # longer than any name: not even a "no"
     assert config.live == {"b"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["pivot.json", "demo.samples.json", "attempts/000001/attempt.json", "policies/0001.toml"],
+)
+def test_a_record_that_cannot_be_used_refuses_the_start_in_one_line(
+    supervise: Supervise, name: str
+) -> None:
+    daemon = supervise(scripted(steps=20, rate=900), every=20).start()
+    assert daemon.wait() == 0
+    path = daemon.run.path / name
+    if name.startswith("policies"):
+        path.unlink()  # policy.toml is no substitute for the policy that was in force
+    else:
+        path.write_bytes(b'{"a":' * 20_000)
+    (daemon.run.path / "intent.json").write_bytes(b"[" * 20_000)  # no wish is known: to run
+    with pytest.raises(RefusedError, match="^cannot ") as refused:
+        recover(load(daemon.run.path))
+    assert "\n" not in str(refused.value)
