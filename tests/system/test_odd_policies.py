@@ -60,6 +60,6 @@ def test_a_record_that_cannot_be_used_refuses_the_start_in_one_line(
     else:
         path.write_bytes(b'{"a":' * 20_000)
     (daemon.run.path / "intent.json").write_bytes(b"[" * 20_000)  # no wish is known: to run
-    with pytest.raises(RefusedError, match="^cannot ") as refused:
+    with pytest.raises(RefusedError, match=r"^cannot ") as refused:
         recover(load(daemon.run.path))
     assert "\n" not in str(refused.value)
