@@ -140,8 +140,8 @@ def _state(
     newest = points[0].point.step if points else 0
     streak = attempts.streak(config.run, policy.number, newest)
     since = None
-    if streak.since is not None:
-        since = clock.monotonic() - _seconds_between(streak.since, clock.wall())
+    if streak.since is not None and streak.until is not None:
+        since = clock.monotonic() - _seconds_between(streak.since, streak.until)
     best = max([streak.best, *(p.point.step for p in points if p.policy == policy.number)])
     seed = config.seed
     bandit = bandits.fresh(policy, config.live, seed + policy.number)

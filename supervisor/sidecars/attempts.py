@@ -71,11 +71,15 @@ class AttemptModel(_Model):
 
 
 class Streak(NamedTuple):
-    """Attempts without progress at the end of the record; ``since`` the first one's end."""
+    """Attempts without progress at the end of the record; ``since`` the first one's end.
+
+    ``until`` is the last one's: what follows it is no attempt but an outage, perhaps.
+    """
 
     failures: int
     against: int
     since: str | None
+    until: str | None
     best: int
 
 
@@ -179,6 +183,7 @@ def streak(run: Path, policy: int, newest: int) -> Streak:
     """
     failures = against = 0
     since: str | None = None
+    until: str | None = None
     best = -1
     counting = True
     for number in reversed(numbers(run)):
@@ -196,4 +201,5 @@ def streak(run: Path, policy: int, newest: int) -> Streak:
         failures += 1
         against += counting and end.ready
         since = end.time
-    return Streak(failures, against, since, best)
+        until = until or end.time
+    return Streak(failures, against, since, until, best)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -109,3 +110,17 @@ def test_a_run_goes_on_without_a_socket(supervise: Supervise) -> None:
     socket.unlink()
     daemon.until(socket.is_socket, "the socket is back")
     assert daemon.stop() == 0
+
+
+def test_hours_without_power_are_no_hours_without_progress(supervise: Supervise) -> None:
+    trainer = scripted(exit_at=5, attempts="1,2", steps=100, rate=900)
+    settings = "[restart]\nfirst = 0.1\nmost = 0.2\ngive_up_after = 600.0\n"
+    daemon = supervise(trainer, every=100, settings=settings).start()
+    record = daemon.run.path / "attempts/000001/attempt.json"
+    daemon.until((record.parent.parent / "000002/attempt.json").exists, "a second attempt")
+    daemon.kill()
+    facts = json.loads(record.read_bytes())
+    facts["started"] = facts["ended"]["time"] = "2026-01-01T00:00:00.000Z"
+    record.write_text(json.dumps(facts))
+    assert daemon.start().wait() == 0
+    assert max(daemon.run.seals()) == 100
