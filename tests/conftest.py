@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,12 @@ from tests.support.daemon import Daemon
 from tests.support.runs import ROOT, make_run
 
 FAILED = pytest.StashKey[bool]()
+
+# Whoever starts the suite in the background may have it ignore these, and every program that a
+# test starts would inherit that; a signal with a handler is inherited as the default.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 @pytest.hookimpl(wrapper=True)
