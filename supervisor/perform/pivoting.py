@@ -57,8 +57,8 @@ def _stop(parts: Parts, facts: dict[str, Any]) -> None:
         "honoured": facts["honoured"],
         "ledger": _position(parts.ledger.position),
     }
+    _journal(parts, "pivot-stopped", {"policy": record.policy, "pin": pin.step})
     archive.write_pivot(parts.run, record.model_copy(update=changed))
-    parts.events.append("pivot-stopped", {"policy": record.policy, "pin": pin.step}, clock.wall())
 
 
 def install(parts: Parts) -> None:
@@ -92,10 +92,10 @@ def install(parts: Parts) -> None:
         archived=archived,
     )
     archive.write_certificate(target, certificate)
+    facts = {"policy": record.policy, "pin": record.pin.step, "edited": edited}
+    _journal(parts, "pivot-installed", facts)
     archive.write_pivot(run, record.model_copy(update={"stage": "installed"}))
     parts.samples.forget()
-    facts = {"policy": record.policy, "pin": record.pin.step, "edited": edited}
-    parts.events.append("pivot-installed", facts, clock.wall(), once=True)
 
 
 def _finish(parts: Parts, facts: dict[str, Any]) -> None:
@@ -109,8 +109,14 @@ def _finish(parts: Parts, facts: dict[str, Any]) -> None:
         done = {"first_step": facts["first_step"], "done": clock.wall()}
         archive.write_certificate(target, certificate.model_copy(update=done))
     told = {"policy": record.policy, "pin": record.pin.step, "first_step": facts["first_step"]}
-    parts.events.append("pivot-done", told, clock.wall(), once=True)
+    _journal(parts, "pivot-done", told)
     archive.forget_pivot(parts.run)
+
+
+def _journal(parts: Parts, event: str, facts: dict[str, Any]) -> None:
+    """Make the event durable before the stage that nobody begins again."""
+    parts.events.append(event, facts, clock.wall(), once=True)
+    parts.events.sync()
 
 
 def _under_way(run: Path) -> PivotModel:

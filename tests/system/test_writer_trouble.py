@@ -200,6 +200,24 @@ def test_a_pivot_does_not_stop_before_the_attempt_s_end_is_durable(
     assert seen.durable(record) == record.stat().st_size
 
 
+def test_a_pivot_s_stage_is_journaled_before_it_is_over(run: Run, writer: Writer) -> None:
+    writer.do(Spawn(1, None, 1, NO_ORDERS._replace(phases=writer.bandit.phases)))
+    writer.do(_closing(1))
+    position = writer.seal(1).ledger
+    text = (run.path / "policy.toml").read_text()
+    facts = {"policy": 2, "text": text, "asked_step": 1, "when": "now", "by": "me"}
+    writer.do(AdvancePivot("requested", facts))
+    pin = ResumePoint(position.step, "a" * 64, "b" * 64)
+    journal = run.path / "events.jsonl"
+    for stage in ("stopped", "installed", "done"):
+        seen = CrashFs()
+        writer.do(AdvancePivot(stage, {"pin": pin, "honoured": None, "first_step": 2}), seen)
+        assert run.events(f"pivot-{stage}")[0]["policy"] == 2
+        assert seen.durable(journal) == journal.stat().st_size
+        assert seen.trace[-1] == "fsync"  # of the folder, behind the journal's fdatasync
+    assert not (run.path / "pivot.json").exists()
+
+
 def _closing(attempt: int) -> CloseAttempt:
     numbers = {"last_step": 1, "best": -1, "proved": 0, "consistent": 0}
     facts = {"cause": "killed", "status": -9, "ready": True, "sealed": False, "differed": None}
