@@ -60,6 +60,7 @@ class Daemon:
         self, config: Config, environ: dict[str, str], errand: Asked | None = None
     ) -> None:
         self._config = config
+        self._settings_files = (config.run / "run.toml", config.run / "policy.toml")
         self._errand = Errand(errand) if errand else None
         self._notifier = Notifier.from_environment(environ)
         self._inbox: deque[Event | Answer | Exit] = deque()
@@ -98,7 +99,7 @@ class Daemon:
             self._performer = Performer(parts, self._put)
             self._performer.start()
             self._projections = Projections(self._performer.submit)
-            self._watch = Watch((*self._config.sources.values(), *self._settings_files()))
+            self._watch = Watch((*self._config.sources.values(), *self._settings_files))
             closing.callback(self._watch.close)
             closing.callback(self._readback.close)
             closing.callback(self._performer.close)
@@ -160,6 +161,8 @@ class Daemon:
                 self._inbox.extend(self._server.ready())
             case "verifier":
                 self._readback.ready()
+            case "watch":
+                self._look_around()
             case _:
                 pass  # the child's end is told by whoever has read its reports to the end
 
@@ -288,13 +291,10 @@ class Daemon:
                 say(f"{problem}; going on without it", alarm=True)
         self._deaf = problem
 
-    def _settings_files(self) -> tuple[Path, Path]:
-        return self._config.run / "run.toml", self._config.run / "policy.toml"
-
     def _look_around(self) -> None:
         """Tell the core of sources that came or went, the operator of settings not in force."""
         changed = self._watch.changed()
-        for path in changed & set(self._settings_files()):
+        for path in changed & set(self._settings_files):
             say(f"{path.name} changed: what is in force stays as it is; see stepkeeper check")
         if changed and (live := self._config.live) != self._state.live:
             self._inbox.append(SourcesSeen(live))

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, Self
 
 from supervisor import clock
 
+_CHANGES = ("created", "deleted", "modified", "moved")
+
 
 class Stamp(NamedTuple):
     """What a change of a file or folder shows in."""
@@ -93,9 +95,11 @@ class Watch:
             writer = self._writer
 
             class Hint(FileSystemEventHandler):
-                def on_any_event(self, _event: object) -> None:  # type: ignore[explicit-override]  # typing has override from 3.12 on
-                    with contextlib.suppress(OSError):
-                        writer.send(b"!")
+                def dispatch(self, event: Any) -> None:  # type: ignore[explicit-override]  # noqa: ANN401 - typing has override from 3.12 on; an event of watchdog's
+                    # A trainer opens and closes documents at every step; that changes nothing.
+                    if event.event_type in _CHANGES:
+                        with contextlib.suppress(OSError):
+                            writer.send(b"!")
 
             self._handler = Hint()
             self._observer = Observer()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from watchdog.events import FileClosedEvent, FileModifiedEvent, FileOpenedEvent
 
 from supervisor.process.watch import Watch
 from tests.support.waiting import wait_until
@@ -113,3 +114,14 @@ def test_what_is_written_beside_a_watched_file_gives_no_hint(path: Path, tmp_pat
         (source / "a.txt").write_text("text")  # its hint comes after all that came before
         wait_until(lambda: select.select([watch.fileno()], [], [], 0)[0], "the hint")
         assert [watched.path for watched in watch._watches.values()] == [str(source)]
+
+
+def test_reading_a_document_is_no_hint(tmp_path: Path) -> None:
+    """A trainer reads its sources at every step, which must not wake the supervisor."""
+    text = str(tmp_path / "text.txt")
+    with Watch([tmp_path], every=NEVER) as watch:
+        watch._handler.dispatch(FileOpenedEvent(text))
+        watch._handler.dispatch(FileClosedEvent(text))
+        assert not watch._hinted()
+        watch._handler.dispatch(FileModifiedEvent(text))
+        assert watch._hinted()

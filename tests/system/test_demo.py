@@ -270,3 +270,23 @@ def test_a_claim_that_does_not_hold_is_named_and_ends_in_1(start: Callable[..., 
     assert "DOES NOT HOLD  the supervisor ended the run, exit code -9" in demo.output()
     assert "cannot stand by the demo: the supervisor ended the run" in demo.output()
     assert demo.run.pids() == []
+
+
+@pytest.mark.timeout(120)
+def test_the_supervisor_rests_while_the_trainer_reads_its_sources(
+    start: Callable[..., Demo],
+) -> None:
+    """Documents are opened at every step, and the folders that they lie in are watched."""
+    demo = start("--steps", "3000", "--no-tour")
+    wait_until(lambda: demo.run.last_step() >= 5, "the first steps", 60, demo.output)
+    pids = demo.supervisors()[0], demo.run.trainer_pid()
+    before = [_ticks(pid) for pid in pids]
+    wait_until(lambda: demo.run.last_step() >= 25, "more steps", 60, demo.output)
+    supervisor, trainer = (_ticks(pid) - was for pid, was in zip(pids, before, strict=True))
+    assert supervisor < 0.2 * trainer
+
+
+def _ticks(pid: int) -> int:
+    """CPU time that a process has used, in ticks of the clock."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
