@@ -74,10 +74,24 @@ class BanditState:
     retired: tuple[Retired, ...] = ()
 
 
-def fresh(policy: Policy, live: frozenset[str], seed: int) -> BanditState:
-    """An empty state of ``policy`` over the arms that are there, its first phases decided."""
+def fresh(
+    policy: Policy, live: frozenset[str], seed: int, before: BanditState | None = None
+) -> BanditState:
+    """An empty state of ``policy`` over the arms that are there, its first phases decided.
+
+    Phases are numbered on from those decided ``before`` it, so that no number means two phases to
+    a trainer that resumes in the middle of one.
+    """
     arms = tuple(ArmState(arm.name) for arm in policy.arms if arm.name in live)
-    state = BanditState(policy.number, policy.digest, arms, generator=seed & _MASK)
+    last = before.decided if before else 0
+    state = BanditState(
+        policy.number,
+        policy.digest,
+        arms,
+        decided=last,
+        finished=last,
+        generator=seed & _MASK,
+    )
     return _fill(state, policy)
 
 

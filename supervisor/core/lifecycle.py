@@ -74,7 +74,8 @@ def _bandit_at(state: State) -> BanditState:
     live = servable(state.policy, state.live)
     if newest and newest.policy == state.policy.number and newest.bandit is not None:
         return reconcile(newest.bandit, state.policy, live, newest.point.step)[0]
-    return fresh(state.policy, live, state.seed + state.policy.number)
+    before = newest.bandit if newest else None
+    return fresh(state.policy, live, state.seed + state.policy.number, before)
 
 
 def stop(state: State, *, by: str, hold: bool = False, at_once: bool = False, now: float) -> Turn:

@@ -227,7 +227,8 @@ def note_recorded(state: State, event: Recorded) -> Turn:
 
 def _installed(state: State, pivot: Pivot) -> Turn:
     live = servable(pivot.policy, state.live)
-    bandit = fresh(pivot.policy, live, state.seed + pivot.policy.number)
+    before = state.seals[0].bandit if state.seals else None
+    bandit = fresh(pivot.policy, live, state.seed + pivot.policy.number, before)
     restarts = replace(state.restarts, failures=0, against=0, since=None, best=-1)
     state = replace(
         state,

@@ -144,7 +144,8 @@ def _state(
         since = clock.monotonic() - _seconds_between(streak.since, streak.until)
     best = max([streak.best, *(p.point.step for p in points if p.policy == policy.number)])
     seed = config.seed
-    bandit = bandits.fresh(policy, config.live, seed + policy.number)
+    before = points[0].bandit if points else None
+    bandit = bandits.fresh(policy, config.live, seed + policy.number, before)
     if points and points[0].policy == policy.number and points[0].bandit is not None:
         bandit = points[0].bandit
     return State(
@@ -271,8 +272,9 @@ def _orders(run: Path) -> Orders:
 def _restored(state: State, attempt: Attempt, newest: SealRecord | None) -> State:
     """The bandit state at the step where the fold begins; of another policy it is empty."""
     if newest is None or newest.policy != attempt.policy:
-        fresh = bandits.fresh(state.policy, state.live, state.seed + state.policy.number)
-        return replace(state, bandit=fresh)
+        before = state.seals[0].bandit if state.seals else None
+        seed = state.seed + state.policy.number
+        return replace(state, bandit=bandits.fresh(state.policy, state.live, seed, before))
     return state
 
 

@@ -45,7 +45,7 @@ def test_asked_at_112619_it_resumes_from_112700_with_an_empty_bandit() -> None:
     spawn = history.all_of(Spawn)[-1]
     assert (spawn.resume, spawn.policy) == (point(112_700), 2)
     assert spawn.orders.save is None
-    assert history.state.bandit == fresh(NEW, LIVE, 7 + 2)
+    assert history.state.bandit == fresh(NEW, LIVE, 7 + 2, history.state.seals[0].bandit)
     assert history.state.policy == NEW
     history.spawned(112_700)
     history.ready()
@@ -184,5 +184,17 @@ def test_a_stop_during_a_pivot_at_rest_first_finishes_moving_its_files() -> None
     history.stage("installed")
     assert history.last[-1] == Exit(0)
     assert history.state.policy.number == 2
-    assert history.all_of(KeepBandit)[-1].bandit == fresh(NEW, LIVE, 7 + 2)
+    before = history.state.seals[0].bandit
+    assert history.all_of(KeepBandit)[-1].bandit == fresh(NEW, LIVE, 7 + 2, before)
     assert len(history.all_of(Spawn)) == 1
+
+
+def test_a_new_policy_numbers_its_phases_on_so_that_none_is_taken_for_an_old_one() -> None:
+    history = asked_at(150)
+    ordered_exit(history, 200)
+    history.stage("stopped")
+    history.stage("installed")
+    old = history.state.seals[0].bandit
+    assert old is not None
+    first, second = history.all_of(Spawn)[-1].orders.phases
+    assert (first.phase, second.phase) == (old.decided + 1, old.decided + 2)

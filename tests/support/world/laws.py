@@ -138,7 +138,9 @@ class Laws:
         if pivot is not None and pivot.stage is PivotStage.INSTALLED:
             self._goes_on_from_the_pin(state, pivot)
         if newest is None or newest.policy != state.policy.number:
-            assert state.bandit == fresh(state.policy, self._live, self._seed + effect.policy)
+            before = newest.bandit if newest else None
+            seed = self._seed + effect.policy
+            assert state.bandit == fresh(state.policy, self._live, seed, before)
             self.began[effect.policy] = newest.point.step if newest else 0
 
     def _of_phases(self, state: State) -> None:
@@ -164,7 +166,8 @@ class Laws:
         if bandit is None or done > seq:
             done = 0
             seal = self._disk.seals.get(record.resumed) if record.resume else None
-            bandit = fresh(policy, self._live, self._seed + policy.number)
+            before = seal.bandit if seal is not None else None
+            bandit = fresh(policy, self._live, self._seed + policy.number, before)
             if seal is not None and seal.policy == policy.number:
                 bandit = seal.bandit
         for report in self._disk.reports[attempt][done:seq]:

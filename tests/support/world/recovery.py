@@ -40,7 +40,8 @@ def recover(
         disk, policy.number, points[0].point.step if points else 0
     )
     best = max([best, *(p.point.step for p in points if p.policy == policy.number)])
-    bandit = fresh(policy, live, seed + policy.number)
+    before = points[0].bandit if points else None
+    bandit = fresh(policy, live, seed + policy.number, before)
     if points and points[0].policy == policy.number and points[0].bandit is not None:
         bandit = points[0].bandit
     state = State(
@@ -59,7 +60,7 @@ def recover(
     if last is not None and last.end is None:
         attempt = _unfinished(disk, seals[0] if seals else None, last, now)
         if not seals or seals[0].policy != attempt.policy:
-            state = replace(state, bandit=fresh(policy, live, seed + policy.number))
+            state = replace(state, bandit=fresh(policy, live, seed + policy.number, before))
     stop = disk.intent.get("want") == "stop" and not disk.intent.get("done")
     return state, Found(attempt, _pivot(disk), stop_unfinished=stop)
 
