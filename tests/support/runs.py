@@ -93,8 +93,11 @@ class Run:
 
     def seals(self) -> dict[int, Record]:
         """Seal by step."""
-        found = (self.path / "checkpoints").glob("step_*.seal.json")
-        return {int(p.name[5:].split(".")[0]): json.loads(p.read_bytes()) for p in found}
+        seals = {}
+        for path in (self.path / "checkpoints").glob("step_*.seal.json"):
+            with contextlib.suppress(FileNotFoundError):  # superseded meanwhile
+                seals[int(path.name[5:].split(".")[0])] = json.loads(path.read_bytes())
+        return seals
 
     def checkpoints(self) -> list[int]:
         """Steps that have a visible ``.bin``, in order; its own header says which."""

@@ -58,7 +58,7 @@ def test_a_replay_that_differs_is_written_out_and_named(supervise: Supervise) ->
 
 @pytest.mark.parametrize("kind", ["python", "c"])
 def test_a_killed_supervisor_costs_no_step(supervise: Supervise, c_trainer: str, kind: str) -> None:
-    python = scripted(every=100, rate=300)
+    python = scripted(every=100, rate=300, phase_wait=0.2)  # it goes on without new orders
     command = python if kind == "python" else [c_trainer, "9999", "300", "100", "64"]
     daemon = supervise(command, every=100).start()
     daemon.until_step(50)
