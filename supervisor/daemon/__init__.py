@@ -10,7 +10,6 @@ import contextlib
 import os
 import selectors
 from collections import deque
-from pathlib import Path
 
 from supervisor import clock
 from supervisor.config import Config
