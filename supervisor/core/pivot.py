@@ -38,7 +38,8 @@ def ask(state: State, event: Asked) -> Turn:
     """Accept a pivot whose policy the shell has checked, or say why not."""
     if state.pivot is not None:
         text = (
-            f"cannot pivot: the pivot to policy {state.pivot.policy.number} is {state.pivot.stage}"
+            f"cannot pivot: the pivot to policy {state.pivot.policy.number} is under way "
+            f"({state.pivot.stage}); wait until it is done"
         )
         return state, [Answer(event.reply, {"error": text})]
     policy: Policy = event.fields["policy"]

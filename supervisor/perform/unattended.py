@@ -63,7 +63,8 @@ def request_pivot(
         under_way = archive.read_pivot(run)
         if under_way is not None:
             raise StepkeeperError(
-                f"cannot pivot: the pivot to policy {under_way.policy} is {under_way.stage}"
+                f"cannot pivot: the pivot to policy {under_way.policy} is under way "
+                f"({under_way.stage}); wait until it is done"
             )
         number, policy = next_policy(config, text)
         refuse_the_same(policy, in_force(config)[1], reset=reset)

@@ -95,7 +95,15 @@ def test_a_pivot_asked_exactly_at_the_boundary_may_take_it() -> None:
 def test_a_second_pivot_is_refused_while_one_is_under_way() -> None:
     history = asked_at(150)
     (answer,) = history.ask("pivot", policy=NEW, text="...", when="now", by="operator")
-    assert answer == Answer(5, {"error": "cannot pivot: the pivot to policy 2 is requested"})
+    assert answer == Answer(
+        5,
+        {
+            "error": (
+                "cannot pivot: the pivot to policy 2 is under way (requested); "
+                "wait until it is done"
+            )
+        },
+    )
 
 
 def test_a_save_is_refused_while_a_pivot_saves_by_itself() -> None:
