@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import tomllib
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -162,8 +164,19 @@ def _arms(run: Path) -> dict[str, Any]:
         }
         for name, arm in (state.get("arms") or {}).items()
     }
-    retired = {arm["arm"]: arm["why"] for arm in state.get("retired") or ()}
-    return {"live": arms, "retired": retired}
+    absent = _arms_of(run, state["policy"]) - arms.keys() if state else set()
+    retired = dict.fromkeys(sorted(absent), "unavailable")
+    retired |= {arm["arm"]: arm["why"] for arm in state.get("retired") or ()}
+    return {"live": arms, "retired": {a: why for a, why in retired.items() if a not in arms}}
+
+
+def _arms_of(run: Path, number: int) -> set[str]:
+    """The arms that a policy has, whether or not their sources were ever there."""
+    try:
+        text = (run / "policies" / f"{number:04d}.toml").read_text("utf-8")
+        return set(tomllib.loads(text).get("arms", {}))
+    except (OSError, ValueError):
+        return set()
 
 
 def _state(facts: dict[str, Any], intent: dict[str, Any]) -> str:
@@ -184,7 +197,7 @@ def _state(facts: dict[str, Any], intent: dict[str, Any]) -> str:
 
 def _alarms(facts: dict[str, Any]) -> list[str]:
     """What somebody should look at."""
-    run, found = facts["run"], []
+    run, found = shlex.quote(facts["run"]), []
     if facts["state"] == "trainer alive, no supervisor":
         found.append(f"TRAINER ALIVE, NO SUPERVISOR: run stepkeeper run {run}, or stop it")
     if facts["state"] == "nothing runs":
@@ -207,8 +220,9 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         lines.append("sealed    nothing yet")
     else:
         lines.append(f"sealed    step {sealed['step']} at {sealed['time']} ({sealed['reason']})")
+    steps, ago = risk["steps"], printing.duration(risk["seconds"])
     lines.append(
-        f"at risk   {risk['steps']} steps, {printing.duration(risk['seconds'])} since the "
+        f"at risk   {steps} step{'s' * (steps != 1)}, {ago} since the "
         + ("last seal" if sealed else "start")
     )
     lines.append(_policy_line(facts))

@@ -285,4 +285,9 @@ def _reconciled(state: State, config: Config) -> tuple[State, tuple[bandits.Reti
     points = state.seals
     if retired and points:
         points = (replace(points[0], bandit=bandit), *points[1:])
+    served = {arm.name for arm in bandit.arms} | {arm.arm.name for arm in retired}
+    for arm in state.policy.arms:
+        if arm.name not in served:
+            source = config.sources[arm.name]
+            say(f"arm {arm.name} holds no weight: its source {source} is not there", alarm=True)
     return replace(state, bandit=bandit, seals=points), retired

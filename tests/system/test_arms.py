@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.command import command
 from tests.support.daemon import Daemon
 from tests.support.runs import Run, policy_text, scripted
 
@@ -45,6 +46,26 @@ def test_a_source_that_is_missing_at_the_start_holds_no_weight(supervise: Superv
     daemon.start()
     assert daemon.wait() == 0
     assert arms_after(daemon.run, 0) == {"a", "c"}
+    assert f"arm b holds no weight: its source {daemon.run.path}/sources/b is" in daemon.output()
+    arms = command("status", daemon.run.path, "--json").facts()["arms"]
+    assert (set(arms["live"]), arms["retired"]) == ({"a", "c"}, {"b": "unavailable"})
+
+
+def test_an_arm_that_comes_back_is_not_shown_as_retired(supervise: Supervise) -> None:
+    daemon = supervise(
+        scripted(steps=400, every=100, rate=1000), every=100, arms=("a", "b")
+    ).start()
+    daemon.until_seal(100)
+    assert daemon.stop() == 0
+    shutil.move(daemon.run.path / "sources" / "b", daemon.run.path / "away")
+    daemon.start()
+    daemon.until(lambda: daemon.run.events("arm-retired"), "the arm's retirement")
+    assert daemon.stop() == 0
+    shutil.move(daemon.run.path / "away", daemon.run.path / "sources" / "b")
+    daemon.start()
+    assert daemon.wait() == 0
+    arms = command("status", daemon.run.path, "--json").facts()["arms"]
+    assert (set(arms["live"]), arms["retired"]) == ({"a", "b"}, {})
 
 
 def test_a_zombie_arm_is_retired_at_the_start_with_its_numbers(supervise: Supervise) -> None:
