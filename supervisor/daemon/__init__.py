@@ -34,9 +34,10 @@ from supervisor.core.messages import (
 )
 from supervisor.core.state import Life
 from supervisor.daemon.admission import admit
-from supervisor.daemon.describe import one_line
+from supervisor.daemon.describe import held, one_line
 from supervisor.daemon.errand import Errand
 from supervisor.daemon.following import AHEAD, POLL_SECONDS, Following
+from supervisor.daemon.in_force import settings_files, settings_news
 from supervisor.daemon.projections import Projections
 from supervisor.daemon.readback import ReadBack
 from supervisor.daemon.recovery import recover
@@ -59,7 +60,6 @@ class Daemon:
         self, config: Config, environ: dict[str, str], errand: Asked | None = None
     ) -> None:
         self._config = config
-        self._settings_files = (config.run / "run.toml", config.run / "policy.toml")
         self._errand = Errand(errand) if errand else None
         self._notifier = Notifier.from_environment(environ)
         self._inbox: deque[Event | Answer | Exit] = deque()
@@ -91,14 +91,14 @@ class Daemon:
             if self._errand:
                 self._errand.begin(recovered.found.attempt)
             elif recovered.hold:
-                say(f"held by stop --hold; run stepkeeper release {self._config.run}")
+                say(held(self._config.run))
                 return 0
             server = Server(self._config.run)
             closing.callback(server.close)
             self._performer = Performer(parts, self._put)
             self._performer.start()
             self._projections = Projections(self._performer.submit)
-            self._watch = Watch((*self._config.sources.values(), *self._settings_files))
+            self._watch = Watch((*self._config.sources.values(), *settings_files(self._config.run)))
             closing.callback(self._watch.close)
             closing.callback(self._readback.close)
             closing.callback(self._performer.close)
@@ -293,7 +293,7 @@ class Daemon:
     def _look_around(self) -> None:
         """Tell the core of sources that came or went, the operator of settings not in force."""
         changed = self._watch.changed()
-        for path in changed & set(self._settings_files):
-            say(f"{path.name} changed: what is in force stays as it is; see stepkeeper check")
+        for line in settings_news(self._config.run, changed):
+            say(line)
         if changed and (live := self._config.live) != self._state.live:
             self._inbox.append(SourcesSeen(live))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from typing import Any
 
 from supervisor.core.state import State
@@ -64,3 +66,8 @@ def describe(state: State) -> dict[str, Any]:
         },
         "line": one_line(state),
     }
+
+
+def held(run: Path) -> str:
+    """Why a run is not started, and what lets it start."""
+    return f"held by stop --hold; run stepkeeper release {shlex.quote(str(run))}"

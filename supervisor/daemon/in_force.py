@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
 from supervisor import clock
 from supervisor.config import Config, read_policy, read_text
 from supervisor.core.policy import Policy
@@ -38,7 +42,7 @@ def policy_in_force(
     elif edited.exists() and edited.read_bytes() != text and journal is None:
         say(
             f"cannot use policy.toml: it differs from policy {number} in force; "
-            f"run stepkeeper pivot {run} --policy {edited}",
+            f"run stepkeeper pivot {shlex.quote(str(run))} --policy {shlex.quote(str(edited))}",
             alarm=True,
         )
     return read_policy(text, number, path, config)
@@ -58,3 +62,27 @@ def _reset_by_hand(parts: Parts, number: int, text: bytes) -> int:
     archive.install_policy(parts.run, number + 1, text)
     say(f"{parts.config.bandit.name} was moved away: reset as policy {number + 1}", alarm=True)
     return number + 1
+
+
+def settings_files(run: Path) -> tuple[Path, Path]:
+    """What the operator edits: no change of it takes effect by itself."""
+    return run / "run.toml", run / "policy.toml"
+
+
+def settings_news(run: Path, changed: set[Path]) -> Iterator[str]:
+    """A line for each settings file that changed and is not in force; a pivot's own is."""
+    for path in settings_files(run):
+        if path not in changed or (path.name == "policy.toml" and _is_in_force(run, path)):
+            continue
+        yield (
+            f"{path.name} changed: what is in force stays as it is; see stepkeeper check "
+            f"{shlex.quote(str(run))}"
+        )
+
+
+def _is_in_force(run: Path, edited: Path) -> bool:
+    try:
+        newest = archive.policy_path(run, archive.policies(run)[-1])
+        return newest.read_bytes() == edited.read_bytes()
+    except (OSError, IndexError):
+        return False

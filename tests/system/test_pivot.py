@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.control import request
+from supervisor.daemon.in_force import settings_news
 from supervisor.errors import UnknownError
 from tests.support.daemon import Daemon
 from tests.support.runs import ROOT, Run, scripted
@@ -178,6 +179,19 @@ def test_an_edited_policy_file_takes_no_effect_by_itself(supervise: Supervise) -
     assert daemon.stop() == 0
     assert {line["policy"] for line in daemon.run.ledger()} == {1}
     assert "cannot use policy.toml: it differs from policy 1 in force" in daemon.output()
+
+
+def test_an_edit_of_the_policy_is_news_and_what_a_pivot_wrote_is_not(supervise: Supervise) -> None:
+    daemon = supervise(scripted(steps=300, every=100, rate=300), every=100).start()
+    daemon.until_step(10)
+    ask(daemon.run)
+    assert daemon.wait() == 0
+    policy = daemon.run.path / "policy.toml"
+    assert daemon.run.events("pivot-done")
+    assert list(settings_news(daemon.run.path, {policy})) == []
+    policy.write_text(policy.read_text() + "# mine\n")
+    [line] = settings_news(daemon.run.path, {policy})
+    assert line.startswith("policy.toml changed: what is in force stays as it is")
 
 
 def dying(run: Run, at: int, words: str = "") -> subprocess.Popen[bytes]:
