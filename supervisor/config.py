@@ -172,8 +172,7 @@ def read_text(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        hint = "; make one with: stepkeeper init RUN" if not path.exists() else ""
-        raise SettingsError(f"cannot read {path}: {error.strerror}{hint}") from None
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from None
 
 
 def parse_policy(text: bytes, where: Path | str) -> PolicyFile:

@@ -31,7 +31,8 @@ class SettingsError(UsageError):
     """Settings that do not hold; carries every problem at once."""
 
     def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
-        super().__init__("\n  ".join((message, *problems)))
+        place = message.removeprefix("cannot use ").removesuffix(":") + ": "  # named once is enough
+        super().__init__("\n  ".join((message, *(p.removeprefix(place) for p in problems))))
         self.problems = problems
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,7 +34,7 @@ def save(
     fields = {"pin": pin, "note": note}
     stands = (
         "the request stands: the trainer saves at the end of its step, and the checkpoint is "
-        f"sealed by the supervisor; see stepkeeper checkpoints {path}"
+        f"sealed by the supervisor; see stepkeeper checkpoints {shlex.quote(str(path))}"
     )
     with asking.interruptible(stands):
         answer = asking.ask(path, "save", fields)
@@ -163,7 +164,7 @@ def stop(
     path = existing(run)
     stands = (
         "the request stands: the trainer saves and ends; to wait for the seal run "
-        f"stepkeeper stop {path} again"
+        f"stepkeeper stop {shlex.quote(str(path))} again"
     )
     fields = {"hold": hold, "now": now}
     with asking.interruptible(stands):
@@ -207,12 +208,15 @@ def _tell_stop(run: Path, *, hold: bool, as_json: bool) -> int:
         facts = {"stopped": True, "step": last, "sealed": sealed, "path": path, "hold": hold}
         printing.emit(facts)
         return code
-    held = f"; held until stepkeeper release {run}" if hold else ""
+    held = f"; held until stepkeeper release {shlex.quote(str(run))}" if hold else ""
     match code:
         case 0:
             text = f"stopped after step {last}, sealed as {path}"
         case 3:
-            text = f"stopped after step {last}; the newest sealed checkpoint is {path}"
+            text = (
+                f"stopped after step {last}; the newest sealed checkpoint is {path}, and the next "
+                f"start goes on from it: steps {(sealed or 0) + 1} to {last} run again"
+            )
         case _:
             text = f"stopped after step {last}; no checkpoint is sealed"
     printing.say(text + held)
@@ -233,6 +237,8 @@ def release(run: Run, *, as_json: Json = False) -> int:
         printing.emit({"released": True, "was_held": was_held})
     else:
         printing.say(
-            f"released; start it with stepkeeper run {path}" if was_held else "it was not held"
+            f"released; start it with stepkeeper run {shlex.quote(str(path))}"
+            if was_held
+            else "it was not held"
         )
     return 0

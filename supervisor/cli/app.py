@@ -95,15 +95,15 @@ def _guarded(name: str, function: Callable[..., int]) -> Callable[..., int]:
             printing.silence()
             return UNKNOWN
         except OSError as error:
-            where = f" {error.filename}" if error.filename else ""
-            printing.complain(f"cannot {name}{where}: {error.strerror or error}")
+            where = f"{error.filename}: " if error.filename else ""
+            printing.complain(f"cannot finish {name}: {where}{error.strerror or error}")
             return UNKNOWN
         except Exception as error:  # noqa: BLE001 - a fault of ours is no reason for a traceback
             if environment.traceback_wanted():
                 sys.excepthook(type(error), error, error.__traceback__)
             printing.complain(
-                f"cannot {name}: a fault in stepkeeper itself, {type(error).__name__}: {error}; "
-                "STEPKEEPER_TRACEBACK=1 shows where"
+                f"cannot finish {name}: a fault in stepkeeper itself, {type(error).__name__}: "
+                f"{error}; STEPKEEPER_TRACEBACK=1 shows where"
             )
             return UNKNOWN
         return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +61,7 @@ def _refuse_what_is_there(run: Path, shown: Path) -> None:
     if (run / "run.toml").exists():
         raise UsageError(
             f"cannot make the demo in {shown}: it holds a run; give another directory, or go on "
-            f"with: stepkeeper run {shown}"
+            f"with: stepkeeper run {shlex.quote(str(shown))}"
         )
     if run.exists() or run.is_symlink():
         raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,8 +29,12 @@ def pivot(  # noqa: PLR0913 - a command's options are its parameters
     run: Run,
     *,
     policy: Annotated[Path | None, typer.Option(help="The new policy.toml.")] = None,
-    floor: Annotated[list[str] | None, typer.Option(help="arm=x: another floor.")] = None,
-    cap: Annotated[list[str] | None, typer.Option(help="arm=y: another cap.")] = None,
+    floor: Annotated[
+        list[str] | None, typer.Option(help="arm=x: another floor; may be repeated.")
+    ] = None,
+    cap: Annotated[
+        list[str] | None, typer.Option(help="arm=y: another cap; may be repeated.")
+    ] = None,
     reset: Annotated[
         bool, typer.Option("--reset", help="The policy in force anew, with an empty bandit.")
     ] = False,
@@ -61,9 +66,10 @@ def pivot(  # noqa: PLR0913 - a command's options are its parameters
     if plan:
         return planning.plan(config, text, when.value, reset=reset, as_json=as_json)
     unattended.next_policy(config, text)  # a bad policy is named before anybody is asked
+    typed = shlex.quote(str(path))
     stands = (
         "the request stands and is carried out without you; watch it with stepkeeper status "
-        f"{path}, withdraw it with stepkeeper pivot {path} --cancel"
+        f"{typed}, withdraw it with stepkeeper pivot {typed} --cancel"
     )
     with asking.interruptible(stands):
         fields = {"policy": text, "when": when.value, "reset": reset}
@@ -114,7 +120,7 @@ def _leave(config: Config, text: str, when: When, *, reset: bool, as_json: bool)
         place = "its next checkpoint" if alive else f"step {step}"
         printing.say(
             f"nobody supervises {run}: policy {number} takes effect at its next start, from "
-            f"{place}; start it with stepkeeper run {run}"
+            f"{place}; start it with stepkeeper run {shlex.quote(str(run))}"
         )
     return 0
 
@@ -125,7 +131,7 @@ def _tell_asked(run: Path, answer: dict[str, Any], *, as_json: bool) -> int:
     else:
         printing.say(
             f"the pivot to policy {answer['policy']} was asked at step {answer['asked_step']}; "
-            f"see stepkeeper status {run}"
+            f"see stepkeeper status {shlex.quote(str(run))}"
         )
     return 0
 

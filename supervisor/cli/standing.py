@@ -37,7 +37,8 @@ def name_of(run: Path) -> str:
     try:
         name = tomllib.loads(path.read_text("utf-8")).get("name")
     except (OSError, ValueError) as error:
-        raise UnknownError(f"cannot read {path}: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UnknownError(f"cannot read {path}: {why}") from None
     return name if isinstance(name, str) else run.name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -38,7 +39,8 @@ def init(
     printing.say(f"made {path} with the arms {', '.join(arms)}")
     if arms == [EXAMPLE]:
         printing.say(f"put text into {path / 'sources' / EXAMPLE}, or name your own in run.toml")
-    printing.say(f"next: stepkeeper check {path}, then stepkeeper run {path}")
+    typed = shlex.quote(str(path))
+    printing.say(f"next: stepkeeper check {typed}, then stepkeeper run {typed}")
     return 0
 
 
@@ -102,7 +104,7 @@ def _warnings(run: Path, config: Config) -> list[str]:
         if kept != edited.read_bytes():
             found.append(
                 f"policy.toml differs from policy {number} in force and has no effect by itself; "
-                f"run stepkeeper pivot {run} --policy {edited}"
+                f"run stepkeeper pivot {shlex.quote(str(run))} --policy {shlex.quote(str(edited))}"
             )
     return found
 

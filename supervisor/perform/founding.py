@@ -52,7 +52,7 @@ give_up_after = 7200.0        # seconds without progress until it gives up (exit
 
 _POLICY = """\
 # The data policy: what share each arm may have. Edit it and run:
-#   stepkeeper pivot RUN --policy policy.toml
+#   stepkeeper pivot RUN --policy RUN/policy.toml
 schema = "stepkeeper.policy/1"
 algorithm = "ucb1"            # or "static": in proportion to each arm's weight
 unit = "share"                # floors and caps are shares of probability, or of "weight"
@@ -70,7 +70,9 @@ def found(run: Path, sources: Path | None) -> list[str]:
     """
     for name in ("run.toml", "policy.toml"):
         if (run / name).exists():
-            raise UsageError(f"cannot make a run in {run}: it holds {name} already")
+            raise UsageError(
+                f"cannot make a run in {run}: it holds {name} already; give another directory"
+            )
     own = run / "sources"
     given = sources if sources is not None else own if own.is_dir() else None
     arms = _arms(given) if given is not None else {EXAMPLE: own / EXAMPLE}
@@ -88,7 +90,10 @@ def _arms(folder: Path) -> dict[str, Path]:
     try:
         inside = sorted(path for path in folder.iterdir() if path.is_dir())
     except OSError as error:
-        raise UsageError(f"cannot read the sources in {folder}: {error.strerror}") from None
+        raise UsageError(
+            f"cannot read the sources in {folder}: {error.strerror}; give a folder with one "
+            "sub-folder for each arm"
+        ) from None
     found = {path.name: path for path in inside if not path.name.startswith(".")}
     if not found:
         raise UsageError(f"cannot find an arm in {folder}: it has no sub-folder, one for each arm")

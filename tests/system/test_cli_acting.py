@@ -177,6 +177,8 @@ def test_a_stop_that_kills_tells_an_older_checkpoint_from_none(supervise: Superv
     assert (older.code, older.facts()["sealed"]) == (3, 100)
     assert older.facts()["step"] > 100
     assert daemon.wait() == 0
+    text = command("stop", daemon.run.path).out
+    assert f"steps 101 to {older.facts()['step']} run again" in text
 
 
 def test_a_stop_before_any_start_has_nothing_sealed(supervise: Supervise) -> None:

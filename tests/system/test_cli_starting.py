@@ -32,6 +32,7 @@ def test_init_makes_settings_that_hold_with_an_arm_for_each_folder(tmp_path: Pat
     told = command("init", run, "--sources", sources)
     assert (told.code, told.err) == (0, "")
     assert "chat, code-2" in told.out
+    assert f"then stepkeeper run '{run}'\n" in told.out  # as a shell takes it
     config = load(run)
     assert config.name == "My-run"
     assert config.settings.cadence == 100
@@ -103,6 +104,15 @@ def test_check_names_every_problem_of_both_files_at_once(tmp_path: Path) -> None
     assert f"{len(facts['problems'])} problems in" in text_form.out
 
 
+def test_a_policy_that_is_gone_is_not_to_be_made_where_init_would_refuse(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", scripted())
+    (run.path / "policy.toml").unlink()
+    [problem] = command("check", run.path, "--json").facts()["problems"]
+    assert problem == f"cannot read {run.path}/policy.toml: No such file or directory"
+    told = command("pivot", run.path, "--policy", tmp_path / "none.toml")
+    assert told.complaint() == f"cannot read {tmp_path}/none.toml: No such file or directory"
+
+
 def test_check_holds_the_policy_against_the_sources(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", scripted())
     text = (run.path / "policy.toml").read_text().replace('[arms."b"]', '[arms."c"]')
@@ -137,6 +147,7 @@ def test_run_with_wrong_settings_exits_2_with_one_line(supervise: Supervise) -> 
     assert line.startswith("cannot use ")
     assert "train.step: unknown key" in line
     assert "train.lr: 0" in line
+    assert line.count("run.toml") == 1
 
 
 @pytest.mark.system
