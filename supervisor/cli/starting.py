@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +18,21 @@ from supervisor.daemon import Daemon
 from supervisor.errors import SettingsError
 from supervisor.perform.founding import EXAMPLE, found
 from supervisor.sidecars import archive
+
+_NO_TEXT = (
+    ".arrow",
+    ".bz2",
+    ".gz",
+    ".npy",
+    ".npz",
+    ".parquet",
+    ".pdf",
+    ".tar",
+    ".xz",
+    ".zip",
+    ".zst",
+)
+_LOOKED_AT = 10_000  # files of an arm; a warning is worth no more
 
 
 def init(
@@ -97,6 +114,15 @@ def _warnings(run: Path, config: Config) -> list[str]:
         for arm, source in config.sources.items()
         if source.is_dir() and not any(path.is_file() for path in source.rglob("*"))
     ]
+    found += [
+        f"run.toml: sources.{arm}.path: {source} holds {name}, which is no text; its bytes are "
+        "trained on as they are"
+        for arm, source in config.sources.items()
+        for name in _odd_files(source)
+    ]
+    program = config.command[0]
+    if shutil.which(program, path=config.env.get("PATH")) is None:
+        found.append(f"run.toml: trainer.command: {program} is not a program that is found here")
     number = standing.policy_in_force(run)
     edited = run / "policy.toml"
     if number and edited.exists():
@@ -107,6 +133,12 @@ def _warnings(run: Path, config: Config) -> list[str]:
                 f"run stepkeeper pivot {shlex.quote(str(run))} --policy {shlex.quote(str(edited))}"
             )
     return found
+
+
+def _odd_files(source: Path) -> list[str]:
+    """The first file of an arm that is compressed or binary by its name; none in most."""
+    files = islice(source.rglob("*"), _LOOKED_AT) if source.is_dir() else iter((source,))
+    return list(islice((path.name for path in files if path.suffix.lower() in _NO_TEXT), 1))
 
 
 def run(run: Run) -> int:

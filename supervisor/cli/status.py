@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import tomllib
 from datetime import datetime
 from pathlib import Path
@@ -37,7 +38,7 @@ def status(
         return _show(path, as_json=as_json)
     try:
         while True:
-            _show(path, as_json=as_json, clear=not as_json)
+            _show(path, as_json=as_json, clear=not as_json and sys.stdout.isatty())
             clock.pause(WATCH_SECONDS)
     except KeyboardInterrupt:
         return 0

@@ -138,6 +138,21 @@ def test_check_warns_of_what_holds_and_will_surprise(supervise: Supervise) -> No
     assert f"sources.b.path: {run.path}/sources/b holds no file yet" in warnings
 
 
+def test_check_warns_of_files_that_are_no_text_and_of_a_trainer_that_is_no_program(
+    tmp_path: Path,
+) -> None:
+    run = make_run(tmp_path / "run", scripted())
+    (run.path / "sources/a/part-0.txt.gz").write_bytes(b"\x1f\x8b")
+    settings = run.path / "run.toml"
+    python = tomllib.loads(settings.read_text())["trainer"]["command"][0]
+    settings.write_text(settings.read_text().replace(f'"{python}"', '"pythn"', 1))
+    told = command("check", run.path, "--json")
+    [odd, program] = told.facts()["warnings"]
+    assert told.code == 0
+    assert f"sources.a.path: {run.path}/sources/a holds part-0.txt.gz, which is no text" in odd
+    assert "trainer.command: pythn is not a program" in program
+
+
 @pytest.mark.system
 def test_run_with_wrong_settings_exits_2_with_one_line(supervise: Supervise) -> None:
     daemon = supervise(scripted(), settings="[train]\nstep = 1\nlr = 0\n")
