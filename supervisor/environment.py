@@ -34,6 +34,11 @@ def state_folder() -> Path:
     return Path.home() / ".local/state/stepkeeper"
 
 
+def in_journal() -> bool:
+    """Whether our output goes to a journal, which notes the time of each line."""
+    return "JOURNAL_STREAM" in os.environ
+
+
 def traceback_wanted() -> bool:
     """Whether a fault of ours shall show its traceback, for whoever is to mend it."""
     return bool(os.environ.get("STEPKEEPER_TRACEBACK"))

@@ -93,6 +93,6 @@ def visit(run: Path, verb: str, fields: dict[str, Any]) -> None:
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     if code:
-        alarms = [line for line in said.getvalue().splitlines() if line.startswith("ALARM: ")]
-        last = alarms[-1].removeprefix("ALARM: ") if alarms else "it ended without a reason"
+        alarms = [line for line in said.getvalue().splitlines() if "ALARM: " in line]
+        last = alarms[-1].partition("ALARM: ")[2] if alarms else "it ended without a reason"
         raise StepkeeperError(last if last.startswith("cannot") else f"cannot {verb} {run}: {last}")

@@ -8,14 +8,20 @@ import stat
 import sys
 from pathlib import Path
 
+from supervisor import clock, environment
+
 NAME = "supervisor.log"
 _STREAMS = (1, 2)
 
 
 def say(text: str, *, alarm: bool = False) -> None:
-    """One line to the supervisor's output; a reader that is gone is no reason to stop."""
+    """One line with its time to the supervisor's output; nobody there is no reason to stop.
+
+    A journal stamps its lines itself.
+    """
+    stamp = "" if environment.in_journal() else f"{clock.wall()} "
     with contextlib.suppress(OSError, ValueError):
-        sys.stdout.write(f"{'ALARM: ' if alarm else ''}{text}\n")
+        sys.stdout.write(f"{stamp}{'ALARM: ' if alarm else ''}{text}\n")
         sys.stdout.flush()
 
 

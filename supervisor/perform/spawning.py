@@ -8,7 +8,15 @@ import shutil
 from pathlib import Path
 
 from supervisor import clock
-from supervisor.core.messages import CloseAttempt, Event, SignalTrainer, Spawn, Spawned, SpawnFailed
+from supervisor.core.messages import (
+    Cause,
+    CloseAttempt,
+    Event,
+    SignalTrainer,
+    Spawn,
+    Spawned,
+    SpawnFailed,
+)
 from supervisor.errors import StepkeeperError
 from supervisor.perform.output import say
 from supervisor.perform.parts import Parts
@@ -23,6 +31,9 @@ from trainer.contract.durable import remove_temporaries, replace_file
 from trainer.contract.wire import format_orders
 
 LOCK_SECONDS = 2.0
+_UNEXPLAINED = (Cause.FAILED, Cause.NEVER_READY)
+_WORDS_BYTES = 4096
+_WORDS_SHOWN = 300
 
 
 def start(parts: Parts, effect: Spawn) -> Event:
@@ -99,6 +110,18 @@ def signal_trainer(parts: Parts, effect: SignalTrainer) -> None:
         parts.child.send(effect.name)
 
 
+def last_words(run: Path, attempt: int) -> str:
+    """The last line that the trainer printed, which is data: shortened, unprintables replaced."""
+    try:
+        with (attempts.folder(run, attempt) / "output.log").open("rb") as file:
+            file.seek(-min(_WORDS_BYTES, file.seek(0, os.SEEK_END)), os.SEEK_END)
+            lines = file.read().decode("utf-8", "replace").split("\n")
+    except OSError:
+        return ""
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return "".join(c if c.isprintable() else "?" for c in last)[:_WORDS_SHOWN]
+
+
 def close_attempt(parts: Parts, effect: CloseAttempt) -> None:
     """Write the end into the attempt's record and let go of the process."""
     facts = effect.facts
@@ -112,6 +135,8 @@ def close_attempt(parts: Parts, effect: CloseAttempt) -> None:
     )
     # An end that a power cut takes is found again by reading the reports once more.
     attempts.write(parts.run, record.model_copy(update={"ended": end}), durably=False)
+    if facts["cause"] in _UNEXPLAINED and (words := last_words(parts.run, effect.attempt)):
+        say(f"attempt {effect.attempt} printed last: {words}")
 
 
 def reports_path(run: Path, attempt: int) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -54,6 +55,14 @@ def test_a_replay_that_differs_is_written_out_and_named(supervise: Supervise) ->
     assert list(daemon.run.canonical()) == list(range(1, 301))
     assert daemon.run.events("replay-differed")[0]["step"] == 150
     assert "150" in daemon.output()
+
+
+def test_a_trainer_that_cannot_begin_is_quoted_with_its_last_words(supervise: Supervise) -> None:
+    script = "import sys; print('no such thing\\x1b[2J'); sys.exit('cannot load the model: gone')"
+    daemon = supervise([sys.executable, "-c", script], every=100).start()
+    daemon.until(lambda: "printed last:" in daemon.output(), "the last words")
+    assert "attempt 1 printed last: cannot load the model: gone" in daemon.output()
+    assert daemon.stop() == 0
 
 
 @pytest.mark.parametrize("kind", ["python", "c"])
