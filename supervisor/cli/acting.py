@@ -9,12 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
+from supervisor import clock
 from supervisor.cli import asking, printing, standing
 from supervisor.cli.parameters import Json, Run, existing
 from supervisor.errors import StepkeeperError, UnknownError, UsageError
+from supervisor.sidecars.checkpoints.marks import pins
 from supervisor.sidecars.checkpoints.seals import SealRecord
 
 SEALED, OLDER, NONE = 0, 3, 4
+PIN_SECONDS = 30.0
 
 
 def save(
@@ -40,6 +43,8 @@ def save(
         answer = asking.ask(path, "save", fields)
         if answer is not None:
             seal = asking.wait(_Sealing(path, answer).look)
+            if pin:
+                _await_pin(path, seal.step)
         elif standing.trained(path):
             _refuse_during_a_pivot(path)
             before = _serial(path)
@@ -56,6 +61,24 @@ def save(
     else:
         printing.say(str(bin_path))
     return 0
+
+
+def _await_pin(run: Path, step: int) -> None:
+    """The pin follows its seal. Raises UnknownError where it does not, or its writer is gone."""
+    absence = asking.Absence(run)
+    deadline = clock.monotonic() + PIN_SECONDS
+
+    def look() -> bool | None:
+        if step in pins(run / "checkpoints"):
+            return True
+        if absence.too_long() or clock.monotonic() > deadline:
+            raise UnknownError(
+                f"cannot tell whether step {step} of {run} is pinned: it is sealed, but no pin "
+                "followed; see stepkeeper status, and save with --pin again"
+            )
+        return None
+
+    asking.wait(look)
 
 
 def _serial(run: Path) -> int:
