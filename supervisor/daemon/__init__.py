@@ -43,6 +43,7 @@ from supervisor.daemon.readback import ReadBack
 from supervisor.daemon.recovery import recover
 from supervisor.errors import StepkeeperError
 from supervisor.perform import Performer, say
+from supervisor.process.child import Child
 from supervisor.process.locks import take
 from supervisor.process.sdnotify import Notifier
 from supervisor.process.signals import Signals
@@ -106,10 +107,7 @@ class Daemon:
             self._register(signals, server)
             state, effects = begin(recovered.state, recovered.found, clock.monotonic())
             if recovered.found.attempt is not None:
-                position = recovered.found.attempt.position
-                self._following = Following(self._config.run, position, parts.child, self._put)
-                self._watch_child()
-                self._notifier.ready()
+                self._follow(recovered.found.attempt.position, parts.child)
             self._state = state
             self._carry_out(effects)
             self._loop(signals)
@@ -181,7 +179,8 @@ class Daemon:
             case Recorded() | Failed(what="record"):
                 self._ahead -= 1
             case Spawned():
-                self._follow(item)
+                child = self._performer.parts.child
+                self._follow(ReportsPosition(item.attempt, 0, 0), child)
             case Ended():
                 self._forget_child()
             case _:
@@ -243,13 +242,11 @@ class Daemon:
             say(str(answer.fields["error"]), alarm=True)
             self._exit = 1
 
-    def _follow(self, spawned: Spawned) -> None:
-        """Follow the attempt that was just spawned."""
+    def _follow(self, position: ReportsPosition, child: Child | None) -> None:
+        """Follow an attempt, spawned or adopted, from a position in its reports on."""
         if self._following is not None:
             self._following.close()
-        child = self._performer.parts.child
-        position = ReportsPosition(spawned.attempt, 0, 0)
-        self._following = Following(self._config.run, position, child, self._put)
+        self._following = Following(self._config.run, position, child, self._inbox.append)
         self._watch_child()
         self._notifier.ready()
 
