@@ -76,7 +76,8 @@ def _ledger(outcome: Outcome) -> list[tuple[str, str]]:
 
 
 def _replays(replays: Replays) -> list[tuple[str, str]]:
-    text = f"{replays.proved} steps proved equal in {replays.replays} replays"
+    times = f"{replays.replays} replay" + ("" if replays.replays == 1 else "s")
+    text = f"{replays.proved} steps proved equal in {times}"
     if replays.consistent:
         text += f"; {replays.consistent} equal, without a digest of their data"
     for attempt, step in replays.differed:
