@@ -82,7 +82,7 @@ class Performer:
             try:
                 answer = self._perform(effect)
             except (OSError, StepkeeperError, SealError) as error:
-                answer = Failed(_name(effect), f"cannot {_name(effect)}: {error}")
+                answer = Failed(_name(effect), f"cannot {_words(effect)}: {error}")
                 if self.parts.events.lost:
                     # No seal comes after it, since each is to name the journal's durable head.
                     self._put(answer)
@@ -99,7 +99,7 @@ class Performer:
             f"a fault in stepkeeper itself, {type(error).__name__}: {' '.join(str(error).split())}"
         )
         hint = "STEPKEEPER_TRACEBACK=1 shows where"
-        say(f"cannot {_name(effect)}: {text}; {hint}", alarm=True)
+        say(f"cannot {_words(effect)}: {text}; {hint}", alarm=True)
         return Exit(1)
 
     def _perform(self, effect: Effect) -> Event | Answer | Exit | None:  # noqa: C901, PLR0912 - one short case per effect
@@ -203,3 +203,25 @@ def _name(effect: Effect) -> str:
     if isinstance(effect, AdvancePivot):
         return effect.stage
     return type(effect).__name__.lower()
+
+
+_WORDS = {
+    CloseAttempt: "record the attempt's end",
+    GiveOrders: "write the trainer's orders",
+    Journal: "append to events.jsonl",
+    KeepBandit: "write the bandit state",
+    KeepIntent: "write down what is wanted",
+    KeepSample: "keep the sample",
+    Pin: "pin the checkpoint",
+    Record: "append to the ledger",
+    Reject: "mark the checkpoint as rejected",
+    Seal: "seal the checkpoint",
+    SignalTrainer: "signal the trainer",
+}
+
+
+def _words(effect: Effect) -> str:
+    """What was to be done, for a person."""
+    if isinstance(effect, AdvancePivot):
+        return f"make the pivot {effect.stage}"
+    return _WORDS.get(type(effect), _name(effect))

@@ -152,7 +152,7 @@ def test_a_fault_of_our_own_is_one_line(writer: Writer, capsys: pytest.CaptureFi
     assert writer.do(KeepBandit(odd)) == [Exit(1)]
     printed = capsys.readouterr()
     _, _, said = printed.out.partition(" ")  # the time comes first
-    assert said.startswith("ALARM: cannot keepbandit: a fault in stepkeeper itself")
+    assert said.startswith("ALARM: cannot write the bandit state: a fault in stepkeeper itself")
     assert (printed.out.count("\n"), printed.err) == (1, "")
 
 
