@@ -70,7 +70,7 @@ def _ledger(outcome: Outcome) -> list[tuple[str, str]]:
     if ledger.torn_regions or ledger.torn_tail:
         buried = f", in them {ledger.buried} lines that look whole" if ledger.buried else ""
         tail = f"; {ledger.torn_tail} bytes behind the last line" if ledger.torn_tail else ""
-        rows.append(("torn", f"{ledger.torn_regions} regions, closed off{buried}{tail}"))
+        rows.append(("torn", f"{ledger.torn_regions} closed off{buried}{tail}"))
     rows.append(("marks", str(len(ledger.marks))))
     return rows
 

@@ -96,7 +96,8 @@ def recover(config: Config) -> Recovered:
     if newest is not None:
         ledger.mark(f"seal:{newest.digest[:32]}")  # its line may not have come to be
     if ledger.torn is not None:
-        say(f"the ledger ended in a torn piece: {ledger.torn}", alarm=True)
+        text = f"the ledger ended in a torn piece of {ledger.torn.bytes} bytes"
+        say(f"{text}: it is completed, or closed off and kept; its steps are recorded", alarm=True)
     policy = policy_in_force(config, parts, journal, fresh=last is None)
     state = _state(config, policy, seals, last)
     found = _found(parts, newest, last, journal)
