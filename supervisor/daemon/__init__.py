@@ -26,7 +26,6 @@ from supervisor.core.messages import (
     Record,
     Recorded,
     ReportsPosition,
-    SourcesSeen,
     Spawn,
     Spawned,
     Tick,
@@ -34,24 +33,20 @@ from supervisor.core.messages import (
 )
 from supervisor.core.state import Life
 from supervisor.daemon.admission import admit
-from supervisor.daemon.describe import held, one_line
+from supervisor.daemon.describe import held
 from supervisor.daemon.errand import Errand
 from supervisor.daemon.following import AHEAD, POLL_SECONDS, Following
-from supervisor.daemon.in_force import settings_files, settings_news
 from supervisor.daemon.projections import Projections
 from supervisor.daemon.readback import ReadBack
 from supervisor.daemon.recovery import recover
-from supervisor.errors import StepkeeperError
+from supervisor.daemon.upkeep import Upkeep
 from supervisor.perform import Performer, say
 from supervisor.process.child import Child
 from supervisor.process.locks import take
 from supervisor.process.sdnotify import Notifier
 from supervisor.process.signals import Signals
-from supervisor.process.watch import Watch
 
 LOCK_SECONDS = 2.0
-STATUS_SECONDS = 1.0
-HOUSEKEEPING_SECONDS = 1.0
 
 
 class Daemon:
@@ -70,8 +65,7 @@ class Daemon:
         self._readback = ReadBack(config.run / "checkpoints", self._selector, self._inbox.append)
         self._ahead = 0
         self._exit: int | None = None
-        self._watched, self._deaf = -1, ""
-        self._status_due = self._watchdog_due = self._housekeeping_due = 0.0
+        self._watched = -1
 
     def run(self) -> int:
         """Keep the run until it is finished, stopped or given up; the exit code says which.
@@ -99,8 +93,8 @@ class Daemon:
             self._performer = Performer(parts, self._put)
             self._performer.start()
             self._projections = Projections(self._performer.submit)
-            self._watch = Watch((*self._config.sources.values(), *settings_files(self._config.run)))
-            closing.callback(self._watch.close)
+            self._upkeep = Upkeep(self._config, self._notifier, server, self._inbox.append)
+            closing.callback(self._upkeep.close)
             closing.callback(self._readback.close)
             closing.callback(self._performer.close)
             self._server = server
@@ -118,7 +112,7 @@ class Daemon:
         self._selector.register(self._wake, selectors.EVENT_READ, "wake")
         self._selector.register(signals, selectors.EVENT_READ, "signals")
         self._selector.register(server, selectors.EVENT_READ, "control")
-        self._selector.register(self._watch, selectors.EVENT_READ, "watch")
+        self._selector.register(self._upkeep.watch, selectors.EVENT_READ, "watch")
 
     def _loop(self, signals: Signals) -> None:
         while self._exit is None:
@@ -131,17 +125,15 @@ class Daemon:
                 self._inbox.append(Tick())
             while self._inbox and self._exit is None:
                 self._take(self._inbox.popleft())
-            self._keep_up(now)
+            self._upkeep.keep_up(self._state, now)
 
     def _timeout(self, now: float) -> float:
-        due = [now + HOUSEKEEPING_SECONDS]
+        due = [self._upkeep.due(now)]
         if self._following is not None:
             more = not self._following.caught_up and self._ahead < AHEAD
             due.append(now if more else now + POLL_SECONDS)
         if self._state.deadline is not None:
             due.append(self._state.deadline)
-        if self._notifier.watchdog_interval:
-            due.append(self._watchdog_due)
         return max(0.0, min(due) - now)
 
     def _note(self, what: str, signals: Signals) -> None:
@@ -159,7 +151,7 @@ class Daemon:
             case "verifier":
                 self._readback.ready()
             case "watch":
-                self._look_around()
+                self._upkeep.look_around(self._state)
             case _:
                 pass  # the child's end is told by whoever has read its reports to the end
 
@@ -260,37 +252,3 @@ class Daemon:
         if self._watched >= 0:
             self._selector.unregister(self._watched)
             self._watched = -1
-
-    def _keep_up(self, now: float) -> None:
-        """Signs of life: the watchdog is fed by the loop itself, so it proves the loop turns."""
-        interval = self._notifier.watchdog_interval
-        if interval and now >= self._watchdog_due:
-            self._notifier.watchdog()
-            self._watchdog_due = now + interval
-        if now >= self._status_due:
-            self._notifier.status(one_line(self._state))
-            self._status_due = now + STATUS_SECONDS
-        if now >= self._housekeeping_due:
-            self._look_around()
-            self._inbox.extend(self._server.ready())
-            self._renew()
-            self._housekeeping_due = now + HOUSEKEEPING_SECONDS
-
-    def _renew(self) -> None:
-        """Bind the socket again if it is gone; a run does not end for want of one."""
-        problem = ""
-        try:
-            self._server.renew()
-        except (OSError, StepkeeperError) as error:
-            problem = str(error)
-            if problem != self._deaf:
-                say(f"{problem}; going on without it", alarm=True)
-        self._deaf = problem
-
-    def _look_around(self) -> None:
-        """Tell the core of sources that came or went, the operator of settings not in force."""
-        changed = self._watch.changed()
-        for line in settings_news(self._config.run, changed):
-            say(line)
-        if changed and (live := self._config.live) != self._state.live:
-            self._inbox.append(SourcesSeen(live))

@@ -1,0 +1,47 @@
+"""``run.toml``: its tables, their defaults and bounds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from supervisor.config.parsing import Section
+from trainer.contract.settings import TrainerSections
+
+RUN_SCHEMA = "stepkeeper.run/1"
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+
+class TrainerCommand(Section):
+    """``[trainer]``: what is started. ``{python}`` and ``{run}`` in it are replaced."""
+
+    command: tuple[str, ...] = Field(
+        default=("{python}", "-m", "trainer"), min_length=1, strict=False
+    )
+    env: dict[str, str] = Field(default_factory=dict)
+
+
+class RestartSettings(Section):
+    """``[restart]``: seconds between attempts without progress, and when to give up."""
+
+    first: float = Field(default=0.5, gt=0)
+    most: float = Field(default=30.0, gt=0)
+    fall_back_after: int = Field(default=3, ge=1)
+    give_up_after: float = Field(default=7200.0, ge=0)
+
+
+class StopSettings(Section):
+    """``[stop]``: seconds without a report that a stopping trainer is given, at least."""
+
+    grace: float = Field(default=60.0, gt=0)
+
+
+class RunFile(TrainerSections):
+    """``run.toml``."""
+
+    schema_: Literal["stepkeeper.run/1"] = Field(alias="schema")
+    name: Name | None = None
+    trainer: TrainerCommand = TrainerCommand()
+    restart: RestartSettings = RestartSettings()
+    stop: StopSettings = StopSettings()

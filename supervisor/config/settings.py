@@ -1,0 +1,94 @@
+"""The checked settings of a run, as one value, and how they are read."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from supervisor import environment
+from supervisor.config.parsing import parse, read_text
+from supervisor.config.run_file import RunFile
+from supervisor.core.state import Settings
+from supervisor.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Checked settings of a run. ``sources`` maps arms to absolute paths."""
+
+    run: Path
+    name: str
+    command: tuple[str, ...]
+    env: dict[str, str]
+    settings: Settings
+    sources: dict[str, Path]
+    seed: int
+    steps: int
+    digest: str
+
+    @property
+    def live(self) -> frozenset[str]:
+        """Arms whose source is there now."""
+        return frozenset(name for name, path in self.sources.items() if _is_there(path))
+
+    @property
+    def ledger(self) -> Path:
+        """The ledger's path."""
+        return self.run / f"{self.name}.loss.json"
+
+    @property
+    def samples(self) -> Path:
+        """The samples' path."""
+        return self.run / f"{self.name}.samples.json"
+
+    @property
+    def bandit(self) -> Path:
+        """The bandit state's path."""
+        return self.run / f"{self.name}.state.json"
+
+
+def load(run: Path) -> Config:
+    """Read ``run.toml``. Raises SettingsError naming every problem."""
+    path = run / "run.toml"
+    data = read_text(path)
+    file: RunFile = parse(RunFile, data, path)
+    problems = [
+        f"{path}: sources.{arm}.path: {source.path!r} does not exist"
+        for arm, source in file.sources.items()
+        if not _is_there(run / source.path)
+    ]
+    if len(problems) == len(file.sources) and problems:
+        raise SettingsError("cannot use the sources:", tuple(problems))
+    words = {"{python}": sys.executable, "{run}": str(run)}
+    command = tuple(words.get(part, part) for part in file.trainer.command)
+    restart = file.restart
+    settings = Settings(
+        cadence=file.checkpoint.every_steps,
+        boundary=file.checkpoint.sigusr1 == "boundary",
+        grace=file.stop.grace,
+        backoff_first=restart.first,
+        backoff_most=restart.most,
+        fall_back_after=restart.fall_back_after,
+        give_up_after=restart.give_up_after,
+    )
+    return Config(
+        run=run,
+        name=file.name or run.name,
+        command=command,
+        env={**environment.for_trainer(), **file.trainer.env},
+        settings=settings,
+        sources={arm: run / source.path for arm, source in file.sources.items()},
+        seed=file.train.seed,
+        steps=file.train.steps,
+        digest=sha256(data).hexdigest()[:32],
+    )
+
+
+def _is_there(source: Path) -> bool:
+    """A source that cannot be looked at, on a server that is gone perhaps, is not there."""
+    try:
+        return source.exists()
+    except OSError:
+        return False

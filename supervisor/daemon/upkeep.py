@@ -1,0 +1,82 @@
+"""What the loop does now and then: signs of life, the socket, sources and settings that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from supervisor.config import Config
+from supervisor.control.server import Server
+from supervisor.core.messages import Event, SourcesSeen
+from supervisor.core.state import State
+from supervisor.daemon.describe import one_line
+from supervisor.daemon.in_force import settings_files, settings_news
+from supervisor.errors import StepkeeperError
+from supervisor.perform import say
+from supervisor.process.sdnotify import Notifier
+from supervisor.process.watch import Watch
+
+SECONDS = 1.0
+
+
+class Upkeep:
+    """``put`` receives what was seen. The watchdog is fed by the loop itself, never by a thread.
+
+    ``watch`` is hints of changed sources and settings, to be registered with the selector.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        notifier: Notifier,
+        server: Server,
+        put: Callable[[Event], None],
+    ) -> None:
+        self._config = config
+        self._notifier = notifier
+        self._server = server
+        self._put = put
+        self.watch = Watch((*config.sources.values(), *settings_files(config.run)))
+        self._deaf = ""
+        self._due = self._watchdog_due = 0.0
+
+    def due(self, now: float) -> float:
+        """When the loop must come round for it at the latest, on the monotonic clock."""
+        watched = self._notifier.watchdog_interval is not None
+        return min(now + SECONDS, self._watchdog_due) if watched else now + SECONDS
+
+    def keep_up(self, state: State, now: float) -> None:
+        """Do what is due."""
+        interval = self._notifier.watchdog_interval
+        if interval and now >= self._watchdog_due:
+            self._notifier.watchdog()
+            self._watchdog_due = now + interval
+        if now >= self._due:
+            self._due = now + SECONDS
+            self._notifier.status(one_line(state))
+            self.look_around(state)
+            for asked in self._server.ready():
+                self._put(asked)
+            self._renew()
+
+    def look_around(self, state: State) -> None:
+        """Tell the core of sources that came or went, the operator of settings not in force."""
+        changed = self.watch.changed()
+        for line in settings_news(self._config.run, changed):
+            say(line)
+        if changed and (live := self._config.live) != state.live:
+            self._put(SourcesSeen(live))
+
+    def close(self) -> None:
+        """Stop watching."""
+        self.watch.close()
+
+    def _renew(self) -> None:
+        """Bind the socket again if it is gone; a run does not end for want of one."""
+        problem = ""
+        try:
+            self._server.renew()
+        except (OSError, StepkeeperError) as error:
+            problem = str(error)
+            if problem != self._deaf:
+                say(f"{problem}; going on without it", alarm=True)
+        self._deaf = problem
