@@ -24,6 +24,8 @@ def main() -> int:
     signals.ignore_save_requests()
     try:
         launch = read_launch(sys.argv[1:], environment())
+        if not launch.alone:  # at a terminal it quits
+            signals.show_stacks_when_asked()
         requests = signals.Requests()
         reports = _open_reports(launch, requests)
         reports.send("doing", what="import", step=launch.resumed_step)

@@ -105,10 +105,10 @@ def next_batch(run: Run) -> tuple[Batch | None, Leave]:
 def _waiting(run: Run) -> Iterator[Leave]:
     """Yield at once, then for ever: report the wait, pause, attend. Yields what attend says."""
     yield ""
-    told: object = _waiting
+    told = -1
     while True:
-        if told is not run.keeper.last:  # at first, and after each checkpoint
-            told = run.keeper.last
+        if told != run.keeper.answers:  # at first, and after each report of a checkpoint
+            told = run.keeper.answers
             run.doing("wait")
         clock.pause(_LOOK_AGAIN)
         yield attend(run)

@@ -26,7 +26,10 @@ _PATIENCE_OF_A_STOP = 30.0
 
 
 class Keeper:
-    """``folder`` takes the checkpoints; ``last`` is the newest of this life, or resumed from."""
+    """``folder`` takes the checkpoints; ``last`` is the newest of this life, or resumed from.
+
+    ``answers`` counts the checkpoints reported, told again or new, and those that failed.
+    """
 
     def __init__(
         self,
@@ -41,6 +44,7 @@ class Keeper:
         self._reports = reports
         self._stopping = stopping
         self.last = last
+        self.answers = 0
         self._since = clock.seconds()
         self._rest_until = 0.0
 
@@ -57,6 +61,7 @@ class Keeper:
         """
         new = self.last is None or self.last.step != state.step
         if new and due.reason and (due.leave or clock.seconds() > self._rest_until):
+            self.answers += 1
             self._reports.send("doing", what="save", step=state.step)
             self._reports.sync()
             self.last = self._try(state, due) or self.last
@@ -65,6 +70,7 @@ class Keeper:
         if saved is None or saved.step != state.step:
             return False
         if new or due.save is not None:
+            self.answers += 1
             self._reports.send(
                 "checkpoint",
                 step=saved.step,

@@ -26,6 +26,7 @@ def train(run: Run) -> Leave:
         batch, leave = boundary.next_batch(run)
         if batch is None:
             break
+        run.waited()
         lr = learning_rate(state.step, settings)
         losses, norm = advance(run, batch, lr)
         state.step += 1
@@ -99,7 +100,8 @@ def look_at_model(run: Run) -> None:
         return
     if sections.samples.every and step % sections.samples.every == 0:
         run.doing("sample")
-        for prompt, text in sample.draw(model, run.compute, sections.samples, step, run.stopping):
+        amid = run.stopping_amid("sample")
+        for prompt, text in sample.draw(model, run.compute, sections.samples, step, amid):
             run.reports.send(
                 "sample",
                 step=step,
@@ -111,6 +113,7 @@ def look_at_model(run: Run) -> None:
         run.doing("eval")
         arms = run.state.mixer.arms.values()
         sequences, batch = sections.evaluate.sequences, sections.train.batch
-        losses = sample.evaluate(model, run.compute, arms, sequences, batch, run.stopping)
+        amid = run.stopping_amid("eval")
+        losses = sample.evaluate(model, run.compute, arms, sequences, batch, amid)
         if losses is not None:
             run.reports.send("evaluation", step=step, losses=losses)

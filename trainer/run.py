@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from trainer import clock
 from trainer.cadence import Saves
 from trainer.contract.settings import TrainerSections
 from trainer.device import Compute
@@ -18,6 +19,7 @@ from trainer.signals import Requests
 from trainer.state import State
 
 PHASE_WAIT = 30.0
+_SAY_AGAIN = 30.0
 
 
 @dataclass
@@ -41,6 +43,7 @@ class Run:
     began: int
     phase_wait: float = PHASE_WAIT
     said: set[str] = field(default_factory=set)
+    waits: bool = False
 
     @property
     def last_step(self) -> int:
@@ -53,7 +56,29 @@ class Run:
 
     def doing(self, what: str) -> None:
         """Report an activity, until the next report."""
+        self.waits = what == "wait"
         self.reports.send("doing", what=what, step=self.state.step)
+
+    def waited(self) -> None:
+        """Report that a wait, if one was reported, is over: from here on silence is a hang."""
+        if self.waits:
+            self.doing("train")
+
+    def stopping_amid(self, what: str) -> Callable[[], bool]:
+        """``stopping`` for work of unknown length, which is reported again now and then.
+
+        So a long evaluation is known from one that hangs.
+        """
+        due = clock.seconds() + _SAY_AGAIN
+
+        def asked() -> bool:
+            nonlocal due
+            if clock.seconds() > due:
+                due = clock.seconds() + _SAY_AGAIN
+                self.doing(what)
+            return self.stopping()
+
+        return asked
 
     def say_once(self, text: str) -> None:
         """One line to the operator, however often the same thing happens."""

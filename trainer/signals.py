@@ -5,6 +5,7 @@ A handler that did the work could stop in the middle of a step, or hang on a loc
 
 from __future__ import annotations
 
+import faulthandler
 import signal
 from types import FrameType
 
@@ -37,6 +38,11 @@ class Requests:
 def ignore_save_requests() -> None:
     """SIGUSR1 would end a process that has no handler yet."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+
+def show_stacks_when_asked() -> None:
+    """SIGQUIT prints what every thread is doing, also from within a call that never returns."""
+    faulthandler.register(signal.SIGQUIT, all_threads=True)
 
 
 def install(requests: Requests) -> None:

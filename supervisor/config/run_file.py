@@ -37,6 +37,26 @@ class StopSettings(Section):
     grace: float = Field(default=60.0, gt=0)
 
 
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class HangSettings(Section):
+    """``[hang]``: seconds without a report, per kind of work; 0 is without limit."""
+
+    enabled: bool = True
+    factor: float = Field(default=10.0, ge=1.5)
+    least: float = Field(default=300.0, gt=0)
+    first_step: Seconds = 1800.0
+    import_: Seconds = Field(default=900.0, alias="import")
+    load: Seconds = 1800.0
+    compile: Seconds = 3600.0
+    save: Seconds = 900.0
+    eval: Seconds = 1800.0
+    sample: Seconds = 900.0
+    wait: Seconds = 0.0
+    exit: Seconds = 120.0
+
+
 class RunFile(TrainerSections):
     """``run.toml``."""
 
@@ -45,3 +65,4 @@ class RunFile(TrainerSections):
     trainer: TrainerCommand = TrainerCommand()
     restart: RestartSettings = RestartSettings()
     stop: StopSettings = StopSettings()
+    hang: HangSettings = HangSettings()

@@ -10,6 +10,7 @@ from pathlib import Path
 from supervisor import environment
 from supervisor.config.parsing import parse, read_text
 from supervisor.config.run_file import RunFile
+from supervisor.core.hang import HangPolicy
 from supervisor.core.state import Settings
 from supervisor.errors import SettingsError
 
@@ -72,6 +73,7 @@ def load(run: Path) -> Config:
         backoff_most=restart.most,
         fall_back_after=restart.fall_back_after,
         give_up_after=restart.give_up_after,
+        hang=HangPolicy(**file.hang.model_dump()),
     )
     return Config(
         run=run,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from supervisor.core import hanging, saving
 from supervisor.core import pivot as pivots
-from supervisor.core import saving
 from supervisor.core.bandit import Retired, reconcile
 from supervisor.core.ending import drained, ended, spawn_failed
 from supervisor.core.folding import bad_report, take_reports
@@ -25,6 +25,8 @@ from supervisor.core.messages import (
     KeepBandit,
     KeepIntent,
     LeaveTerminal,
+    Moved,
+    Quiet,
     Recorded,
     Reports,
     Say,
@@ -33,6 +35,7 @@ from supervisor.core.messages import (
     SourcesSeen,
     Spawned,
     SpawnFailed,
+    StacksRecorded,
     StageDone,
     Tick,
     Verified,
@@ -128,6 +131,12 @@ def _turn(state: State, event: Event, now: float) -> Turn:
             return _failed(state, event, now)
         case SourcesSeen():
             return _sources_seen(state, event)
+        case Quiet():
+            return hanging.quiet(state, event)
+        case Moved():
+            return hanging.moved(state, event, now)
+        case StacksRecorded():
+            return hanging.stacks_recorded(state, event, now)
         case Tick():
             return _tick(state, now)
         case _:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from supervisor.core import pivot as pivots
 from supervisor.core.bandit import count_steps, finish_phase
+from supervisor.core.hang import learn
 from supervisor.core.lifecycle import grace, kill, phases_to_order
 from supervisor.core.messages import (
     BadReport,
@@ -92,6 +93,7 @@ def take_steps(state: State, steps: list[Step]) -> Turn:
         rated=rated,
         longest_step=max(attempt.longest_step, _slowest(attempt, steps)),
         at=last.at,
+        pace=learn(attempt.pace, (step.at for step in steps)),
     )
     bandit = count_steps(state.bandit, steps)
     state = replace(state, attempt=attempt, bandit=bandit)
@@ -144,21 +146,31 @@ def _take_other(state: State, report: Report, event: Reports) -> Turn:
             return _ready(state, attempt, report)
         case Doing():
             changed = replace(attempt, doing=report.what, at=report.at)
-            return replace(state, attempt=changed), []
+            return replace(state, attempt=_measured(changed, None)), []
         case Phase():
-            return _phase(state, report)
+            return _phase(replace(state, attempt=_measured(attempt, report.at)), report)
         case Checkpoint():
+            attempt = replace(attempt, doing="train")  # whatever it was, that is over
+            state = replace(state, attempt=_measured(attempt, report.at))
             return checkpoint_written(state, report, event)
-        case Sample():
-            state = replace(state, attempt=replace(attempt, sample=report.step, at=report.at))
+        case Sample():  # another one may be drawn before the next report
+            attempt = replace(attempt, sample=report.step, at=report.at)
+            state = replace(state, attempt=_measured(attempt, None))
             return state, [KeepSample(attempt.number, attempt.policy, report)]
         case Evaluation():
             facts = {"step": report.step, "losses": dict(report.losses)}
-            return state, [Journal("evaluation", facts)]
+            attempt = _measured(replace(attempt, doing="train"), report.at)
+            return replace(state, attempt=attempt), [Journal("evaluation", facts)]
         case Finished():
             return replace(state, attempt=replace(attempt, finished=report.reason)), []
         case Step():
             return take_steps(state, [report])
+
+
+def _measured(attempt: Attempt, since: float | None) -> Attempt:
+    """From when on the next step is measured; the first one holds more than a step."""
+    known = since if attempt.last_step > attempt.began else None
+    return replace(attempt, pace=replace(attempt.pace, since=known))
 
 
 def _ready(state: State, attempt: Attempt, report: Ready) -> Turn:
@@ -169,6 +181,7 @@ def _ready(state: State, attempt: Attempt, report: Ready) -> Turn:
         ready=True,
         companion=report.companion,
         n_params=report.n_params,
+        doing="train",
         at=report.at,
     )
     life = Life.RUNNING if state.life is Life.STARTING else state.life

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from supervisor.core.bandit import BanditState
+from supervisor.core.hang import PATIENT, UNMEASURED, HangPolicy, Pace
 from supervisor.core.messages import (
     Cause,
     LedgerPosition,
@@ -77,6 +78,7 @@ class Settings:
     backoff_most: float = 30.0
     fall_back_after: int = 3
     give_up_after: float = 7200.0
+    hang: HangPolicy = PATIENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,7 @@ class Attempt:
     sealed: bool = False
     cause: Cause | None = None
     ending: Ending | None = None
+    pace: Pace = UNMEASURED
 
     @property
     def resumed(self) -> int:
@@ -211,6 +214,7 @@ class State:
     """Everything the next decision depends on, but the event and the time.
 
     ``named`` are phases since the newest seal that ran otherwise than decided, as reported.
+    While ``trouble`` (of the disk) is not empty, a trainer's silence proves nothing.
     """
 
     settings: Settings
@@ -230,3 +234,4 @@ class State:
     restarts: Restarts = Restarts()
     pivot: Pivot | None = None
     deadline: float | None = None
+    trouble: str = ""

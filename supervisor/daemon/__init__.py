@@ -39,6 +39,7 @@ from supervisor.daemon.following import AHEAD, POLL_SECONDS, Following
 from supervisor.daemon.projections import Projections
 from supervisor.daemon.readback import ReadBack
 from supervisor.daemon.recovery import recover
+from supervisor.daemon.silence import Silence
 from supervisor.daemon.upkeep import Upkeep
 from supervisor.perform import Performer, say
 from supervisor.process.child import Child
@@ -63,6 +64,7 @@ class Daemon:
         self._selector = selectors.DefaultSelector()
         self._following: Following | None = None
         self._readback = ReadBack(config.run / "checkpoints", self._selector, self._inbox.append)
+        self._silence = Silence(config.run / "checkpoints", self._inbox.append)
         self._ahead = 0
         self._exit: int | None = None
         self._watched = -1
@@ -119,8 +121,10 @@ class Daemon:
             now = clock.monotonic()
             for key, _ in self._selector.select(self._timeout(now)):
                 self._note(key.data, signals)
-            self._poll_reports()
+            polled = self._poll_reports()
             now = clock.monotonic()
+            if self._following is not None:
+                self._silence.turn(self._state, self._following, now, polled=polled)
             if self._state.deadline is not None and now >= self._state.deadline:
                 self._inbox.append(Tick())
             while self._inbox and self._exit is None:
@@ -164,7 +168,8 @@ class Daemon:
                 self._exit = item.code
                 return
             case Asked():
-                answer = admit(self._config, self._state, item)
+                hang = self._silence.facts(self._state)
+                answer = admit(self._config, self._state, item, hang)
                 if answer is not None:
                     self._answer(Answer(item.reply, answer))
                     return
@@ -201,16 +206,19 @@ class Daemon:
     def _catching_up(self) -> bool:
         return self._following is not None and not self._following.caught_up
 
-    def _poll_reports(self) -> None:
+    def _poll_reports(self) -> bool:
+        """Look for reports, unless the ledger is behind; whether that was done."""
         following = self._following
         if following is None:
-            return
+            return False
         if self._errand:
             self._inbox.extend(self._errand.due(caught_up=following.caught_up))
-        if self._ahead < AHEAD:
+        polled = self._ahead < AHEAD
+        if polled:
             following.poll()
         if following.caught_up and not self._inbox:
             self._projections.let_go()
+        return polled
 
     def _put(self, item: Event | Answer | Exit) -> None:
         """Add to the inbox, from any thread; the ledger's routine answers can wait for a poll."""

@@ -13,13 +13,16 @@ from supervisor.perform import unattended
 from supervisor.sidecars import archive
 
 
-def admit(config: Config, state: State, asked: Asked) -> dict[str, Any] | None:
+def admit(
+    config: Config, state: State, asked: Asked, hang: dict[str, Any]
+) -> dict[str, Any] | None:
     """The answer to a request for the state or to a policy that does not hold; None for the core.
 
-    A policy's text is replaced by the checked policy in ``asked.fields``.
+    A policy's text is replaced by the checked policy in ``asked.fields``; ``hang`` is what is
+    known of the trainer's silence.
     """
     if asked.verb == "status":
-        return describe(state)
+        return {**describe(state), "hang": hang}
     if asked.verb == "pivot":
         return _read_policy(config, state, asked.fields)
     return None

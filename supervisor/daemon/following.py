@@ -24,7 +24,8 @@ AHEAD = 2  # runs of reports given to the core and not yet in the ledger
 class Following:
     """One attempt being followed; ``put`` receives its events in order.
 
-    The end of the process is told only when its reports are read to the end.
+    The end of the process is told only when its reports are read to the end. ``heard`` tells
+    whether the last poll found a report.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Following:
         self.attempt = position.attempt
         self.child = child
         self.caught_up = False
+        self.heard = False
         self._run = run
         self._put = put
         self._follower = Follower(reports_path(run, position.attempt), position)
@@ -48,12 +50,24 @@ class Following:
         if self._told:
             return False
         gone = self.child is None or self.child.gone()
-        for event in self._follower.poll():
+        events = self._follower.poll()
+        self.heard = bool(events)
+        for event in events:
             self._put(event)
         self.caught_up = self._follower.exhausted
         if gone and self.caught_up:
             self._tell_end()
         return not self.caught_up
+
+    @property
+    def ended(self) -> bool:
+        """Whether the end was told."""
+        return self._told
+
+    @property
+    def seq(self) -> int:
+        """The number of the last report given out."""
+        return self._follower.position.seq
 
     def fileno(self) -> int | None:
         """The pidfd, where there is a process."""

@@ -96,6 +96,7 @@ def _unfinished(
         # What it said when it was ready lies before the fold: its seal shows it.
         companion=own is None or bool(own.companion),
         n_params=n_params_of(own.bin.bytes) if own else 0,
+        doing="train" if own else "import",
         proved=own.replay.proved if own else 0,
         consistent=own.replay.consistent if own else 0,
         sealed=own is not None,

@@ -27,6 +27,7 @@ from supervisor.core.messages import (
     Pin,
     Record,
     Recorded,
+    RecordStacks,
     Reject,
     Say,
     Seal,
@@ -37,7 +38,7 @@ from supervisor.core.messages import (
     Verify,
 )
 from supervisor.errors import StepkeeperError
-from supervisor.perform import pivoting, spawning
+from supervisor.perform import pivoting, spawning, stacks
 from supervisor.perform.intent import read_intent, write_intent
 from supervisor.perform.output import leave_terminal, say
 from supervisor.perform.parts import Parts
@@ -102,7 +103,7 @@ class Performer:
         say(f"cannot {_words(effect)}: {text}; {hint}", alarm=True)
         return Exit(1)
 
-    def _perform(self, effect: Effect) -> Event | Answer | Exit | None:  # noqa: C901, PLR0912 - one short case per effect
+    def _perform(self, effect: Effect) -> Event | Answer | Exit | None:  # noqa: C901, PLR0911, PLR0912 - one short case per effect
         parts = self.parts
         match effect:
             case Record():
@@ -114,6 +115,8 @@ class Performer:
             case AdvancePivot():
                 pivoting.advance(parts, effect.stage, effect.facts)
                 return StageDone(effect.stage, effect.facts)
+            case RecordStacks():
+                return stacks.record(parts, effect)
             case Answer() | Exit():
                 return effect
             case SignalTrainer():

@@ -30,8 +30,14 @@ __all__ = [
 ]
 
 LOCK = "trainer.lock"
-SignalName = Literal["TERM", "USR1", "KILL"]
-_NUMBERS = {"TERM": signal.SIGTERM, "USR1": signal.SIGUSR1, "KILL": signal.SIGKILL}
+SignalName = Literal["TERM", "USR1", "KILL", "QUIT", "CONT"]
+_NUMBERS = {
+    "TERM": signal.SIGTERM,
+    "USR1": signal.SIGUSR1,
+    "KILL": signal.SIGKILL,
+    "QUIT": signal.SIGQUIT,
+    "CONT": signal.SIGCONT,
+}
 
 
 @dataclass(slots=True)
@@ -45,7 +51,7 @@ class Child:
     _reaped: bool = False
 
     def send(self, name: SignalName) -> None:
-        """Send TERM, USR1 or KILL; a process already gone is not an error."""
+        """Send a signal; a process already gone is not an error."""
         if not self._reaped:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, _NUMBERS[name])

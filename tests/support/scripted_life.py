@@ -15,6 +15,7 @@ import time
 from tests.support import scripted_checkpoint as checkpoint
 from tests.support.scripted_options import parse
 from tests.support.scripted_reports import Reports, mix, pause
+from tests.support.scripted_silence import show_stacks, stand_still
 
 Record = dict
 ENVIRON = os.environ  # noqa: TID251 - a trainer learns its run from its environment
@@ -46,6 +47,7 @@ class Trainer:
     def prepare(self, began: float) -> None:
         """Everything before the first step, in the order that the contract gives."""
         options = self.options
+        show_stacks(wanted=options.show_stacks)
         if options.say_start:
             sys.stdout.write(f"started at {began}\n")
             sys.stdout.flush()
@@ -56,6 +58,7 @@ class Trainer:
         self.reports.send("doing", what="load", step=0)
         if options.die_loading:
             sys.exit(options.exit_code)
+        stand_still(here=options.hang_loading)
         if resume := ENVIRON.get("STEPKEEPER_RESUME"):
             self.resume(resume)
         self.start_workers()
@@ -234,9 +237,9 @@ class Trainer:
             self.reports.flush()
             if self.step == options.kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
-            while self.step == options.hang_at:
-                pause(3600)
-            os._exit(options.exit_code)
+            if self.step == options.exit_at:
+                os._exit(options.exit_code)
+            stand_still(woken=lambda: options.wakes and self.asked_to_stop)
 
     def answer_requests(self) -> None:
         """At most one checkpoint for all that is asked at this step's end."""
@@ -291,4 +294,5 @@ def main(began: float) -> int:
         if (ahead := due - time.perf_counter()) > 0:
             pause(ahead)
     trainer.reports.send("finished", reason=trainer.over or "steps", step=trainer.step)
+    stand_still(here=trainer.options.hang_ending)
     return 0

@@ -30,12 +30,18 @@ SETTINGS: dict[str, int | float | str | bool] = {
     "say_start": False,  # print when the first instruction ran
     "ready_after": 0.0,  # seconds before the first report
     "slow_save": 0.0,  # seconds that every checkpoint takes
+    "creeping_save": 0.0,  # the same, with a few bytes more again and again
+    "show_stacks": False,  # a handler for SIGQUIT that prints them
 }
 FAULTS: dict[str, int | float | str | bool] = {
     "exit_at": 0,  # after this step's report
     "exit_code": 3,
     "kill_at": 0,  # SIGKILL to itself after this step's report
-    "hang_at": 0,
+    "hang_at": 0,  # stands still after this step's report
+    "hang_in_save": 0,  # at this step: half a temporary file, then no more
+    "hang_loading": False,  # stands still before ready
+    "hang_ending": False,  # reports finished and does not exit
+    "wakes": False,  # SIGTERM ends standing still
     "differ_from": 0,  # other losses from this step on
     "ignore_term": False,
     "ignore_exit": False,  # saves as ordered, then goes on

@@ -146,8 +146,8 @@ def test_a_hold_waits_without_a_step_until_it_is_lifted(run: Path) -> None:
         give_orders(run, 8)
 
     life = live(run, stop_after=6, acts={("step", 4): hold, ("doing", 4): release})
-    assert [r.what for r in life.of(Doing) if r.step == 4] == ["wait"]
-    assert next(released) == 1
+    assert [r.what for r in life.of(Doing) if r.step == 4] == ["wait", "train"]
+    assert next(released) == 2  # for the wait, and for its end
     assert life.last_step() == 6
 
 

@@ -31,7 +31,14 @@ class SignalTrainer:
     """Send a signal to the proven trainer, through its pidfd."""
 
     attempt: int
-    name: Literal["TERM", "USR1", "KILL"]
+    name: Literal["TERM", "USR1", "KILL", "CONT"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordStacks:
+    """Have the trainer show where it stands, within seconds. Answers StacksRecorded."""
+
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +183,7 @@ class Exit:
 Effect = (
     Spawn
     | SignalTrainer
+    | RecordStacks
     | Record
     | Verify
     | Seal

@@ -139,6 +139,33 @@ class SourcesSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class Quiet:
+    """No report since ``seq`` for so many seconds of our own loop turns, all of it read."""
+
+    attempt: int
+    seq: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A trainer being stopped gave a sign of life: bytes of a checkpoint moved.
+
+    Told too where nobody looked for a while, since they may have.
+    """
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class StacksRecorded:
+    """``where`` names the files in which the trainer's stacks stand, or is empty."""
+
+    attempt: int
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed; sent when a deadline of the state is due."""
 
@@ -157,5 +184,8 @@ Event = (
     | StageDone
     | Failed
     | SourcesSeen
+    | Quiet
+    | Moved
+    | StacksRecorded
     | Tick
 )

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Final, Literal, NamedTuple
 
-ACTIVITIES: Final = ("import", "load", "compile", "eval", "save", "sample", "wait")
+ACTIVITIES: Final = ("import", "load", "compile", "eval", "save", "sample", "wait", "train")
 ARM_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ARM_FIELD: Final = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*(=[0-9]{1,18}( [A-Za-z0-9][A-Za-z0-9._-]*=[0-9]{1,18})*)?"

@@ -1,0 +1,91 @@
+"""How long the followed trainer has said nothing, in turns of our own loop.
+
+A turn counts only where all reports were read in it and there was none, and never for more than
+one poll: while we were stopped, starved or asleep, nothing was missed that could be proved. Bytes
+of a checkpoint that move are a sign of life as well.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from supervisor.core.hanging import budget
+from supervisor.core.messages import Event, Moved, Quiet
+from supervisor.core.state import Life, State
+from supervisor.daemon.following import POLL_SECONDS, Following
+
+LOOK_SECONDS = 1.0
+LEAST_POLLS = 2
+_SILENT = 1.0  # seconds before the checkpoints' folder is looked at
+_GAP = 1.0
+
+
+class Silence:
+    """``seconds`` of it; ``put`` receives Quiet past the core's budget, and Moved."""
+
+    def __init__(self, checkpoints: Path, put: Callable[[Event], None]) -> None:
+        self.seconds = 0.0
+        self._polls = 0
+        self._folder = checkpoints
+        self._put = put
+        self._attempt = 0
+        self._at = self._look_at = 0.0
+        self._seen: frozenset[tuple[str, int, int]] | None = None
+
+    def turn(self, state: State, following: Following, now: float, *, polled: bool) -> None:
+        """The loop came round at ``now``; ``polled`` says whether reports were looked for."""
+        passed, self._at = now - self._at, now
+        if following.attempt != self._attempt:
+            self._attempt, self._seen = following.attempt, None
+            self._begin_anew()
+        limit = budget(state)
+        if limit is None or following.ended or (polled and following.heard):
+            self._begin_anew()
+        elif polled and following.caught_up:
+            self.seconds += min(passed, POLL_SECONDS)
+            self._polls += 1
+        if state.life is Life.STOPPING:
+            if passed > _GAP or self._moved(now):
+                self._put(Moved(self._attempt))
+        elif self.seconds > _SILENT and self._moved(now):
+            self._begin_anew()
+        if limit and self.seconds > limit.seconds and self._polls >= LEAST_POLLS:
+            self._put(Quiet(self._attempt, following.seq, self.seconds))
+
+    def facts(self, state: State) -> dict[str, Any]:
+        """What status tells: seconds of silence, and what they may come to (None: no limit)."""
+        limit = budget(state)
+        return {
+            "quiet": round(self.seconds, 1),
+            "budget": round(limit.seconds, 1) if limit else None,
+            "of": limit.what if limit else None,
+            "why": limit.why if limit else None,
+        }
+
+    def _begin_anew(self) -> None:
+        self.seconds, self._polls = 0.0, 0
+
+    def _moved(self, now: float) -> bool:
+        """Whether a checkpoint grew, came or went since the last look; looks once a second."""
+        if now < self._look_at:
+            return False
+        self._look_at = now + LOOK_SECONDS
+        before, self._seen = self._seen, self._marks()
+        return before is not None and before != self._seen
+
+    def _marks(self) -> frozenset[tuple[str, int, int]]:
+        """Name, size and time of what a trainer writes; what stands in JSON is small, or ours."""
+        found = set()
+        try:
+            with os.scandir(self._folder) as entries:
+                for entry in entries:
+                    if entry.name.endswith(".json") or not entry.is_file(follow_symlinks=False):
+                        continue
+                    facts = entry.stat(follow_symlinks=False)
+                    found.add((entry.name, facts.st_size, facts.st_mtime_ns))
+        except OSError:  # renamed under our eyes: the next look sees it
+            pass
+        return frozenset(found)
