@@ -11,6 +11,7 @@ from supervisor import environment
 from supervisor.config.parsing import parse, read_text
 from supervisor.config.run_file import RunFile
 from supervisor.core.hang import HangPolicy
+from supervisor.core.restarting import RestartPolicy
 from supervisor.core.state import Settings
 from supervisor.errors import SettingsError
 
@@ -69,11 +70,10 @@ def load(run: Path) -> Config:
         cadence=file.checkpoint.every_steps,
         boundary=file.checkpoint.sigusr1 == "boundary",
         grace=file.stop.grace,
-        backoff_first=restart.first,
-        backoff_most=restart.most,
-        fall_back_after=restart.fall_back_after,
-        give_up_after=restart.give_up_after,
         hang=HangPolicy(**file.hang.model_dump()),
+        restart=RestartPolicy(
+            restart.first, restart.most, restart.fall_back_after, restart.give_up_after
+        ),
     )
     return Config(
         run=run,

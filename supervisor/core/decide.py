@@ -8,7 +8,7 @@ from typing import assert_never
 from supervisor.core import hanging, saving
 from supervisor.core import pivot as pivots
 from supervisor.core.bandit import Retired, reconcile
-from supervisor.core.ending import drained, ended, spawn_failed
+from supervisor.core.ending import drained, ended, follow_up, spawn_failed
 from supervisor.core.folding import bad_report, take_reports
 from supervisor.core.lifecycle import kill, phases_to_order, spawn, stop, stop_asked
 from supervisor.core.messages import (
@@ -49,12 +49,16 @@ Turn = tuple[State, list[Effect]]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a starting supervisor found, beside the state restored from the newest seal."""
+    """What a starting supervisor found, beside the state restored from the newest seal.
+
+    ``waited`` seconds have passed since the last attempt ended.
+    """
 
     attempt: Attempt | None
     pivot: Pivot | None
     stop_unfinished: bool
     retired: tuple[Retired, ...] = ()
+    waited: float = 0.0
 
 
 def begin(state: State, found: Found, now: float) -> Turn:
@@ -97,7 +101,7 @@ def _begin(state: State, found: Found, now: float) -> Turn:
             more += [KeepIntent("stop", "", done=True), Exit(0)]
         return state, effects + more
     if state.attempt is None:
-        state, more = _go_on(state, now)
+        state, more = _go_on(state, now, found.waited)
     else:
         state, more = pivots.order_exit(state)
     return state, effects + more
@@ -168,8 +172,12 @@ def _sources_seen(state: State, event: SourcesSeen) -> Turn:
     return state, [*_tell_retired(retired), GiveOrders(orders), KeepBandit(bandit)]
 
 
-def _go_on(state: State, now: float) -> Turn:
-    """With no trainer: what the operator wants first, then the pivot, then the next attempt."""
+def _go_on(state: State, now: float, waited: float | None = None) -> Turn:
+    """With no trainer: what the operator wants first, then the pivot, then the next attempt.
+
+    ``waited`` is given where it is still to be decided when that comes: a supervisor that is
+    started again and again must not be a way around the wait.
+    """
     if state.want is Want.STOP:
         return state, [KeepIntent("stop", "", done=True), Exit(0)]
     if pivots.pin_lost(state) and state.pivot is not None and state.pivot.pin is not None:
@@ -182,7 +190,7 @@ def _go_on(state: State, now: float) -> Turn:
         return replace(state, life=Life.IDLE), [pivots.install(state.pivot)]
     if pivots.at_rest(state):
         return pivots.stop_done(state)
-    return spawn(state, now)
+    return spawn(state, now) if waited is None else follow_up(state, now, waited=waited)
 
 
 def _spawned(state: State, event: Spawned) -> Turn:
@@ -206,10 +214,9 @@ def _asked(state: State, event: Asked, now: float) -> Turn:
         case "stop":
             return stop_asked(state, event, now)
         case "release":
-            done = state.want is Want.RUN  # a stop under way stays one
             return state, [
                 Answer(event.reply, {"released": True}),
-                KeepIntent(str(state.want), "", done=done, hold=False),
+                KeepIntent(str(state.want), "", done=False, hold=False),
             ]
         case "pivot":
             return pivots.ask(state, event)

@@ -1,16 +1,15 @@
-"""The end of an attempt: what it means and what comes next.
+"""The end of an attempt: drained, closed, and what comes next carried out.
 
-Restart at once after progress, else after 0.5 s doubling to 30 s, with jitter. Progress is a
-sealed step higher than any sealed before under this policy. Three attempts without progress that
-had read their checkpoint fall back one seal, never across a pivot. With nothing left, or too long
-without progress, the supervisor gives up.
+What an end is called is decided in ``classifying``, what follows it in ``restarting``.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import assert_never
 
 from supervisor.core import pivot as pivots
+from supervisor.core.classifying import classify
 from supervisor.core.lifecycle import spawn
 from supervisor.core.messages import (
     Cause,
@@ -26,6 +25,7 @@ from supervisor.core.messages import (
     SpawnFailed,
     Verify,
 )
+from supervisor.core.restarting import MIDDLE, Again, FallBack, GiveUp, Outcome, Restarts
 from supervisor.core.saving import tell_replay
 from supervisor.core.state import (
     Attempt,
@@ -33,14 +33,12 @@ from supervisor.core.state import (
     Life,
     PendingSeal,
     PivotStage,
-    Restarts,
+    SealPoint,
     State,
     Want,
 )
 
 GAVE_UP = 10
-SIGKILLED = -9
-MOST_DOUBLINGS = 30  # beyond any ceiling; more would leave what a float holds
 Turn = tuple[State, list[Effect]]
 
 
@@ -49,7 +47,9 @@ def spawn_failed(state: State, event: SpawnFailed, now: float) -> Turn:
     if state.attempt is None or state.attempt.number != event.attempt:
         return state, []
     attempt = replace(
-        state.attempt, cause=Cause.NOT_STARTED, ending=Ending(None, out_of_memory=False, draw=0.5)
+        state.attempt,
+        cause=Cause.NOT_STARTED,
+        ending=Ending(None, out_of_memory=False, draw=MIDDLE),
     )
     state, effects = conclude(replace(state, attempt=attempt), now)
     return state, [Say(event.problem, alarm=True), *effects]
@@ -101,28 +101,12 @@ def drained(state: State, effects: list[Effect], now: float) -> Turn:
     return state, effects + more
 
 
-def classify(state: State, attempt: Attempt) -> Cause:
-    """The cause of an attempt's end, from what is proved of it."""
-    ending = attempt.ending or Ending(None, out_of_memory=False, draw=0.5)
-    if attempt.cause is not None:
-        return attempt.cause
-    if ending.out_of_memory and ending.status in (SIGKILLED, None):
-        return Cause.OUT_OF_MEMORY
-    if attempt.finished and ending.status in (0, None):
-        return Cause.FINISHED if attempt.finished == "steps" else Cause.STOPPED
-    if ending.status is None:
-        return Cause.UNKNOWN
-    if ending.status == SIGKILLED:
-        return Cause.STOPPED if state.want is Want.STOP else Cause.KILLED
-    return Cause.FAILED if attempt.ready else Cause.NEVER_READY
-
-
 def conclude(state: State, now: float) -> Turn:
     """Close the attempt and decide what comes after it."""
     attempt = state.attempt
     if attempt is None:
         return state, []
-    cause = classify(state, attempt)
+    cause = classify(attempt, state.want)
     state, effects = tell_replay(state)
     facts = {
         "attempt": attempt.number,
@@ -165,45 +149,69 @@ def _finished(state: State, effects: list[Effect]) -> Turn:
 
 
 def _restart(state: State, attempt: Attempt, cause: Cause, now: float) -> Turn:
-    effects: list[Effect] = []
+    outcome = Outcome(cause, attempt.resumed, attempt.ready, attempt.sealed, now)
+    state = replace(state, restarts=state.restarts.after(outcome))
+    return follow_up(state, now, attempt.ending.draw if attempt.ending else MIDDLE)
+
+
+def follow_up(state: State, now: float, draw: float = MIDDLE, waited: float = 0.0) -> Turn:
+    """With no trainer and nothing else to do: the next attempt, sooner or later, or none.
+
+    ``waited`` seconds of the wait are over already.
+    """
     restarts = state.restarts
-    if attempt.sealed:
-        restarts = Restarts(best=restarts.best)
-        state, more = spawn(replace(state, restarts=restarts), now)
-        return state, more
-    # From the first failure on: a crash after long work without a seal must not end the run.
-    since = now if restarts.since is None else restarts.since
-    newest = state.seals[0].point if state.seals else None
-    against = restarts.against if attempt.resume == newest else 0
-    # One that ended in good order was not thrown by its checkpoint.
-    against += attempt.ready and attempt.resume == newest and cause is not Cause.STOPPED
-    restarts = replace(restarts, failures=restarts.failures + 1, against=against, since=since)
-    state = replace(state, restarts=restarts)
-    if against >= state.settings.fall_back_after:
-        # The pin is the first that a policy may go back to, and never further.
-        if len(state.seals) < 2 or state.seals[0].policy != state.policy.number:  # noqa: PLR2004 - two
-            return _give_up(state, f"{against} attempts without progress and no older seal to try")
-        older = state.seals[1]
-        bad = state.seals[0].point
-        effects += [
-            Reject(bad.seal, f"{against} attempts from it made no progress"),
-            Journal("checkpoint-rejected", {"step": bad.step, "attempts": against}),
-            Say(f"falling back from step {bad.step} to {older.point.step}", alarm=True),
-        ]
-        state = replace(state, seals=state.seals[1:], restarts=replace(restarts, against=0))
-    if now - since > state.settings.give_up_after:
-        return _give_up(state, f"no progress for {now - since:.0f} s")
-    doublings = min(restarts.failures - 1, MOST_DOUBLINGS)
-    delay = min(state.settings.backoff_most, state.settings.backoff_first * 2**doublings)
-    draw = attempt.ending.draw if attempt.ending else 0.5
-    delay *= 0.75 + 0.5 * draw
-    effects.append(Say(f"next attempt in {delay:.1f} s, {restarts.failures} without progress"))
-    return replace(state, life=Life.BACKOFF, deadline=now + delay), effects
+    older = _older(state, restarts)
+    policy = state.settings.restart
+    step = policy.next_step(restarts, older=older is not None, now=now, draw=draw)
+    effects: list[Effect] = []
+    match step:
+        case GiveUp():
+            return _give_up(state, step.why)
+        case FallBack() if older is not None:
+            state, effects = _fall_back(state, step, older)
+            delay = step.seconds
+        case Again() | FallBack():
+            delay = step.seconds
+        case _:
+            assert_never(step)
+    delay -= waited
+    if delay <= 0:
+        state, more = spawn(state, now)
+        return state, effects + more
+    text = f"next attempt in {delay:.1f} s, {restarts.failures} without progress"
+    return replace(state, life=Life.BACKOFF, deadline=now + delay), [*effects, Say(text)]
+
+
+def _older(state: State, restarts: Restarts) -> SealPoint | None:
+    """The newest seal below the suspect, where the suspect is of the policy in force.
+
+    The pin of a pivot is the first that a policy may go back to, and never further.
+    """
+    suspect = restarts.suspect
+    if suspect is None or all(seal.point.step < suspect for seal in state.seals):
+        return None
+    below = (seal for seal in state.seals if seal.point.step < suspect)
+    blamed = [seal for seal in state.seals if seal.point.step >= suspect]
+    return next(below, None) if blamed[-1].policy == state.policy.number else None
+
+
+def _fall_back(state: State, step: FallBack, older: SealPoint) -> Turn:
+    effects: list[Effect] = []
+    blamed = [seal.point for seal in state.seals if seal.point.step > older.point.step]
+    for bad in blamed:
+        facts = {"step": bad.step, "attempts": state.restarts.against}
+        effects += [Reject(bad.seal, step.why), Journal("checkpoint-rejected", facts)]
+    text = f"falling back from step {blamed[-1].step} to {older.point.step}: {step.why}"
+    effects.append(Say(text, alarm=True))
+    seals = tuple(seal for seal in state.seals if seal.point.step <= older.point.step)
+    restarts = state.restarts.at_rest_on(older.point.step)
+    return replace(state, seals=seals, restarts=restarts), effects
 
 
 def _give_up(state: State, why: str) -> Turn:
     return replace(state, life=Life.IDLE, deadline=None), [
         Journal("gave-up", {"why": why}),
-        Say(f"cannot go on: {why}; see attempts/ and stepkeeper logs", alarm=True),
+        KeepIntent("run", "", done=True),
+        Say(f"cannot go on: {why}; see stepkeeper attempts and logs", alarm=True),
         Exit(GAVE_UP),
     ]

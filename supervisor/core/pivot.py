@@ -28,6 +28,7 @@ from supervisor.core.messages import (
     StageDone,
 )
 from supervisor.core.policy import Policy, servable
+from supervisor.core.restarting import Restarts
 from supervisor.core.state import KEPT_SEALS, Life, Pivot, PivotStage, State
 from trainer.contract.wire import Checkpoint, SaveOrder
 
@@ -230,13 +231,12 @@ def _installed(state: State, pivot: Pivot) -> Turn:
     live = servable(pivot.policy, state.live)
     before = state.seals[0].bandit if state.seals else None
     bandit = fresh(pivot.policy, live, state.seed + pivot.policy.number, before)
-    restarts = replace(state.restarts, failures=0, against=0, since=None, best=-1)
     state = replace(
         state,
         policy=pivot.policy,
         bandit=bandit,
         named=(),
-        restarts=restarts,
+        restarts=Restarts(),
         pivot=replace(pivot, stage=PivotStage.INSTALLED),
     )
     return state, []

@@ -22,12 +22,12 @@ from supervisor.core.messages import (
     Verified,
     Verify,
 )
+from supervisor.core.restarting import Restarts
 from supervisor.core.state import (
     KEPT_SEALS,
     Life,
     PendingSeal,
     PivotStage,
-    Restarts,
     SaveRequest,
     SealPoint,
     State,

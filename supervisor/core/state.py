@@ -27,6 +27,7 @@ from supervisor.core.messages import (
     Verdict,
 )
 from supervisor.core.policy import Policy
+from supervisor.core.restarting import NO_FAILURE, USUAL, RestartPolicy, Restarts
 from trainer.contract.wire import Orders, PhaseOrder
 
 KEPT_SEALS = 16
@@ -74,10 +75,7 @@ class Settings:
     cadence: int = 100
     boundary: bool = False
     grace: float = 60.0
-    backoff_first: float = 0.5
-    backoff_most: float = 30.0
-    fall_back_after: int = 3
-    give_up_after: float = 7200.0
+    restart: RestartPolicy = USUAL
     hang: HangPolicy = PATIENT
 
 
@@ -172,20 +170,6 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Restarts:
-    """Attempts without progress since ``since`` (monotonic), derived from attempts/.
-
-    ``against`` counts those that had read the newest checkpoint. ``best`` is the highest step
-    sealed under the policy in force.
-    """
-
-    failures: int = 0
-    against: int = 0
-    since: float | None = None
-    best: int = -1
-
-
-@dataclass(frozen=True, slots=True)
 class SaveRequest:
     """A save asked for and not yet written."""
 
@@ -231,7 +215,7 @@ class State:
     orders: Orders = NO_ORDERS
     named: tuple[PhaseOrder, ...] = ()
     saves: tuple[SaveRequest, ...] = ()
-    restarts: Restarts = Restarts()
+    restarts: Restarts = NO_FAILURE
     pivot: Pivot | None = None
     deadline: float | None = None
     trouble: str = ""

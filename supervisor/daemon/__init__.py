@@ -42,6 +42,8 @@ from supervisor.daemon.recovery import recover
 from supervisor.daemon.silence import Silence
 from supervisor.daemon.upkeep import Upkeep
 from supervisor.perform import Performer, say
+from supervisor.perform.intent import write_start
+from supervisor.perform.unattended import by
 from supervisor.process.child import Child
 from supervisor.process.locks import take
 from supervisor.process.sdnotify import Notifier
@@ -90,6 +92,8 @@ class Daemon:
             elif recovered.hold:
                 say(held(self._config.run))
                 return 0
+            elif not recovered.found.stop_unfinished:
+                write_start(self._config.run, recovered.start, by())
             server = Server(self._config.run)
             closing.callback(server.close)
             self._performer = Performer(parts, self._put)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 
 from supervisor import clock
@@ -21,16 +20,17 @@ from supervisor.core.state import (
     KEPT_SEALS,
     NO_ORDERS,
     Attempt,
-    Restarts,
     SealPoint,
     State,
     Want,
 )
 from supervisor.daemon.in_force import policy_in_force
 from supervisor.daemon.named import named_phases
+from supervisor.daemon.reckoning import reckon
 from supervisor.daemon.unfinished import find, orders_left
 from supervisor.errors import LedgerError
 from supervisor.perform import Parts, read_intent, say
+from supervisor.perform.intent import Start, start_of
 from supervisor.process.identity import boot_id
 from supervisor.sidecars import archive, attempts, bandit_state
 from supervisor.sidecars.attempts import AttemptModel
@@ -48,6 +48,7 @@ class Recovered:
     state: State
     found: Found
     parts: Parts
+    start: Start
     hold: bool
 
 
@@ -89,19 +90,22 @@ def recover(config: Config) -> Recovered:
         say(f"{text}: it is completed, or closed off and kept; its steps are recorded", alarm=True)
     policy = policy_in_force(config, parts, journal, fresh=last is None)
     state = _state(config, policy, seals, last)
-    found = find(parts, newest, last, journal)
+    intent = read_intent(run)
+    start = start_of(intent, state.last_attempt)
+    reckoning = reckon(run, policy.number, start.after, state.seals)
+    state = replace(state, restarts=reckoning.restarts)
+    found = find(parts, newest, last, journal, reckoning.best)
     state = replace(state, orders=orders_left(run), named=named_phases(run, newest, policy.number))
     if found.attempt is not None:
         state = _restored(state, found.attempt, newest)
     state, retired = _reconciled(state, config)
-    intent = read_intent(run)
     unfinished = (
         intent.get("want") == "stop"
         and not intent.get("done")
         and intent.get("boot_id") == boot_id()
     )
-    found = replace(found, stop_unfinished=unfinished, retired=retired)
-    return Recovered(state, found, parts, hold=bool(intent.get("hold")))
+    found = replace(found, stop_unfinished=unfinished, retired=retired, waited=reckoning.waited)
+    return Recovered(state, found, parts, start, hold=bool(intent.get("hold")))
 
 
 def _tidy(run: Path) -> None:
@@ -127,12 +131,6 @@ def _state(
     config: Config, policy: Policy, seals: tuple[SealRecord, ...], last: AttemptModel | None
 ) -> State:
     points = tuple(_seal_point(seal) for seal in seals)
-    newest = points[0].point.step if points else 0
-    streak = attempts.streak(config.run, policy.number, newest)
-    since = None
-    if streak.since is not None and streak.until is not None:
-        since = clock.monotonic() - _seconds_between(streak.since, streak.until)
-    best = max([streak.best, *(p.point.step for p in points if p.policy == policy.number)])
     seed = config.seed
     before = points[0].bandit if points else None
     bandit = bandits.fresh(policy, config.live, seed + policy.number, before)
@@ -148,19 +146,12 @@ def _state(
         last_attempt=last.attempt if last else 0,
         seals=points,
         orders=NO_ORDERS,
-        restarts=Restarts(streak.failures, streak.against, since, best),
     )
 
 
 def _seal_point(seal: SealRecord) -> SealPoint:
     bandit = bandit_state.from_record(seal.bandit, f"the seal of step {seal.step}")
     return SealPoint(ResumePoint(seal.step, seal.bin.sha256, seal.digest), seal.policy, bandit)
-
-
-def _seconds_between(earlier: str, later: str) -> float:
-    """Wall seconds, at least 0: a clock that was set back must not make a run give up."""
-    a, b = (datetime.fromisoformat(t) for t in (earlier, later))
-    return max(0.0, (b - a).total_seconds())
 
 
 def _restored(state: State, attempt: Attempt, newest: SealRecord | None) -> State:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 from supervisor import clock
@@ -32,10 +33,12 @@ def find(
     newest: SealRecord | None,
     last: AttemptModel | None,
     journal: archive.PivotModel | None,
+    best: int,
 ) -> Found:
     """Look for an attempt whose end is not recorded and a pivot that is not done.
 
-    Raises RefusedError where the trainer that lives does not belong to the newest seal.
+    ``best`` is the highest step that ended attempts sealed: a higher one is progress. Raises
+    RefusedError where the trainer that lives does not belong to the newest seal.
     """
     attempt = None
     if last is not None:
@@ -43,6 +46,8 @@ def find(
         parts.trainers = (identity,) if identity else ()
         if last.ended is None:
             attempt = _unfinished(parts, newest, last, identity)
+            if attempt is not None and newest is not None and newest.step <= best:
+                attempt = replace(attempt, sealed=False)
     pivot = _pivot(parts.config, journal) if journal else None
     return Found(attempt, pivot, stop_unfinished=False)
 

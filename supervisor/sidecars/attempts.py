@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -68,19 +68,6 @@ class AttemptModel(_Model):
     started: str
     identity: IdentityModel | None = None
     ended: EndModel | None = None
-
-
-class Streak(NamedTuple):
-    """Attempts without progress at the end of the record; ``since`` the first one's end.
-
-    ``until`` is the last one's: what follows it is no attempt but an outage, perhaps.
-    """
-
-    failures: int
-    against: int
-    since: str | None
-    until: str | None
-    best: int
 
 
 def folder(run: Path, attempt: int) -> Path:
@@ -176,30 +163,24 @@ def settle(run: Path) -> None:
         write(run, record)
 
 
-def streak(run: Path, policy: int, newest: int) -> Streak:
-    """What the records say of attempts without progress under ``policy``, newest backwards.
+def without_progress(run: Path, policy: int, after: int = 0) -> tuple[list[AttemptModel], int]:
+    """The ended attempts under ``policy`` since the last that made progress, the oldest first.
 
-    ``newest`` is the step of the newest seal: the failures against it are those that read it.
+    Those up to number ``after`` are of an earlier reckoning and left out. The second value is the
+    highest step sealed under ``policy`` that their records tell of, or -1.
     """
-    failures = against = 0
-    since: str | None = None
-    until: str | None = None
-    best = -1
-    counting = True
+    found: list[AttemptModel] = []
     for number in reversed(numbers(run)):
-        record = read(run, number)
-        if record.policy != policy:
+        record = read(run, number) if number > after else None
+        if record is None or record.policy != policy:
             break
-        end = record.ended
-        if end is None:
+        if record.ended is None:
             continue
-        best = max(best, end.best)
-        if end.sealed or end.cause in ("stopped", "finished"):
-            break
-        step = record.resume.step if record.resume else 0
-        counting = counting and step == newest
-        failures += 1
-        against += counting and end.ready
-        since = end.time
-        until = until or end.time
-    return Streak(failures, against, since, until, best)
+        if record.ended.sealed:
+            return found[::-1], max(record.ended.best, *(_best(later) for later in found), -1)
+        found.append(record)
+    return found[::-1], max((_best(record) for record in found), default=-1)
+
+
+def _best(record: AttemptModel) -> int:
+    return record.ended.best if record.ended is not None else -1

@@ -192,7 +192,7 @@ def test_a_release_while_running_ends_the_hold() -> None:
     history = running(50)
     history.ask("release")
     intent = history.all_of(KeepIntent)[-1]
-    assert (intent.want, intent.done, intent.hold) == ("run", True, False)
+    assert (intent.want, intent.done, intent.hold) == ("run", False, False)
 
 
 def test_sigusr1_while_running_is_an_order_and_a_signal() -> None:

@@ -13,7 +13,8 @@ from supervisor.core.messages import (
     Spawn,
     SpawnFailed,
 )
-from supervisor.core.state import Life, Restarts, SealPoint, State
+from supervisor.core.restarting import Restarts
+from supervisor.core.state import Life, SealPoint, State
 from tests.support.history import NEW, History, fresh_state, point, running, with_seals
 
 
@@ -172,19 +173,20 @@ def test_an_attempt_that_had_not_read_its_checkpoint_does_not_count_against_it()
     assert history.state.restarts.failures == 10
 
 
-def test_failures_do_not_count_against_a_checkpoint_that_was_not_read() -> None:
+def test_what_an_attempt_sealed_again_is_under_the_suspicion_of_what_it_began_from() -> None:
     state = replace(patient(200, 100), restarts=Restarts(best=300))
     history = running(250, state)
     history.seal(250)
     history.end(status=1)
-    assert (history.state.restarts.failures, history.state.restarts.against) == (1, 0)
+    assert (history.state.restarts.failures, history.state.restarts.against) == (1, 1)
     for _ in range(2):
         history.wait()
         history.spawned()
         history.ready()
         history.end(status=1)
-    assert history.state.restarts.against == 2
-    assert history.state.seals[0].point == point(250)
+    history.wait()
+    assert resumes(history) == [200, 250, 250, 100]
+    assert [effect.seal for effect in history.all_of(Reject)] == [point(250).seal, point(200).seal]
 
 
 def test_nothing_left_to_fall_back_to_gives_up() -> None:

@@ -11,6 +11,7 @@ from itertools import pairwise
 import pytest
 
 from supervisor.core.policy import Algorithm, Arm, Policy, Unit
+from supervisor.core.restarting import RestartPolicy
 from supervisor.core.state import Settings
 from tests.support.world import Chances, World
 
@@ -18,7 +19,7 @@ ARMS = (Arm("alpha", 0.05, 0.7), Arm("beta", 0.1, 0.7), Arm("code", 0.0, 0.7), A
 POLICY = Policy(1, "1" * 32, Algorithm.UCB1, Unit.SHARE, ARMS)
 TIGHTER = tuple(replace(arm, cap=0.5) for arm in ARMS)
 POLICIES = (POLICY, replace(POLICY, number=2, digest="2" * 32, arms=TIGHTER))
-SETTINGS = Settings(cadence=100, give_up_after=1e9)
+SETTINGS = Settings(cadence=100, restart=RestartPolicy(give_up_after=1e9))
 FAILS = {
     "spawn fails": 0.05,
     "seal fails": 0.02,

@@ -7,7 +7,7 @@ durable); ``History`` numbers the reports and keeps the time.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TypeVar
 
 from supervisor.core.bandit import fresh
@@ -33,6 +33,7 @@ from supervisor.core.messages import (
     VisibleCheckpoint,
 )
 from supervisor.core.policy import Algorithm, Arm, Policy, Unit
+from supervisor.core.restarting import RestartPolicy
 from supervisor.core.state import SealPoint, Settings, State
 from trainer.contract.wire import (
     ArmResult,
@@ -48,13 +49,16 @@ ARMS = (Arm("chat", 0.1, 0.8), Arm("code", 0.1, 0.8), Arm("prose", 0.0, 0.8))
 POLICY = Policy(1, "1" * 32, Algorithm.UCB1, Unit.SHARE, ARMS)
 NEW = replace(POLICY, number=2, digest="2" * 32, arms=(Arm("chat", 0.3), Arm("code"), Arm("prose")))
 LIVE = frozenset(arm.name for arm in ARMS)
+RULES = {field.name for field in fields(RestartPolicy)}
 NOTHING = Found(attempt=None, pivot=None, stop_unfinished=False)
 T = TypeVar("T")
 
 
 def fresh_state(**settings: object) -> State:
-    """A run that never started; ``settings`` are fields of Settings."""
-    chosen = Settings(cadence=100, **settings)  # type: ignore[arg-type]  # by name, in tests
+    """A run that never started; ``settings`` are fields of Settings or of its RestartPolicy."""
+    rules = {name: settings.pop(name) for name in RULES & settings.keys()}
+    restart = RestartPolicy(**rules)  # type: ignore[arg-type]  # by name, in tests
+    chosen = Settings(cadence=100, restart=restart, **settings)  # type: ignore[arg-type]  # as above
     return State(chosen, POLICY, LIVE, seed=7, bandit=fresh(POLICY, LIVE, 8))
 
 

@@ -158,6 +158,7 @@ class Disk:
     pins: dict[int, str] = field(default_factory=dict)
     rejected: set[str] = field(default_factory=set)
     seal_number: int = 0
+    started_after: int = 0  # the operator's last start came behind this attempt
 
     def lineage(self) -> list[SealFile]:
         """Seals that can be resumed from, newest first, as the catalogue walks them."""

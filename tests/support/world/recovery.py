@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from supervisor.core.bandit import fresh
 from supervisor.core.decide import Found
-from supervisor.core.messages import ReportsPosition
+from supervisor.core.messages import Cause, ReportsPosition
 from supervisor.core.policy import Policy
+from supervisor.core.restarting import Outcome, Restarts
 from supervisor.core.state import (
     KEPT_SEALS,
     Attempt,
     Pivot,
     PivotStage,
-    Restarts,
     SealPoint,
     Settings,
     State,
@@ -36,10 +36,12 @@ def recover(
     points = tuple(SealPoint(seal.point, seal.policy, seal.bandit) for seal in seals)
     policy = _in_force(disk)
     last = disk.attempts[max(disk.attempts)] if disk.attempts else None
-    failures, against, since, best = streak(
-        disk, policy.number, points[0].point.step if points else 0
-    )
-    best = max([best, *(p.point.step for p in points if p.policy == policy.number)])
+    if not disk.intent or disk.intent.get("done"):
+        disk.started_after = max(disk.attempts, default=0)
+        disk.intent = {"want": "run", "done": False, "hold": disk.intent.get("hold", False)}
+    restarts, waited = reckon(disk, policy.number, points[0].point.step if points else 0, now)
+    told = restarts.best
+    best = max([told, *(p.point.step for p in points if p.policy == policy.number)])
     before = points[0].bandit if points else None
     bandit = fresh(policy, live, seed + policy.number, before)
     if points and points[0].policy == policy.number and points[0].bandit is not None:
@@ -54,15 +56,16 @@ def recover(
         seals=points,
         orders=disk.orders,
         named=_named(disk, seals[0] if seals else None, policy.number),
-        restarts=Restarts(failures, against, since, best),
+        restarts=replace(restarts, best=best),
     )
     attempt = None
     if last is not None and last.end is None:
         attempt = _unfinished(disk, seals[0] if seals else None, last, now)
+        attempt = replace(attempt, sealed=attempt.sealed and seals[0].point.step > told)
         if not seals or seals[0].policy != attempt.policy:
             state = replace(state, bandit=fresh(policy, live, seed + policy.number, before))
     stop = disk.intent.get("want") == "stop" and not disk.intent.get("done")
-    return state, Found(attempt, _pivot(disk), stop_unfinished=stop)
+    return state, Found(attempt, _pivot(disk), stop_unfinished=stop, waited=waited)
 
 
 def _named(disk: Disk, newest: SealFile | None, policy: int) -> tuple[PhaseOrder, ...]:
@@ -80,26 +83,34 @@ def _named(disk: Disk, newest: SealFile | None, policy: int) -> tuple[PhaseOrder
     return tuple(found.values())
 
 
-def streak(disk: Disk, policy: int, newest: int) -> tuple[int, int, float | None, int]:
-    """Attempts without progress at the end of the records, as ``sidecars.attempts`` counts."""
-    failures = against = 0
-    since: float | None = None
+def reckon(disk: Disk, policy: int, newest: int, now: float) -> tuple[Restarts, float]:
+    """Restarts as ``daemon.reckoning`` counts them, and the seconds since the last end."""
+    found: list[AttemptRecord] = []
     best = -1
-    counting = True
     for number in sorted(disk.attempts, reverse=True):
         record = disk.attempts[number]
-        if record.policy != policy:
+        if record.policy != policy or number <= disk.started_after:
             break
         if record.end is None:
             continue
         best = max(best, record.end["best"])
-        if record.end["sealed"] or record.end["cause"] in ("stopped", "finished"):
+        if record.end["sealed"]:
             break
-        counting = counting and record.resumed == newest
-        failures += 1
-        against += counting and record.end["ready"]
-        since = record.started
-    return failures, against, since, best
+        found.append(record)
+    restarts = Restarts(best=best)
+    for record in reversed(found):
+        restarts = restarts.after(_outcome(record))
+    restarts = restarts.at_rest_on(newest)
+    if not found or restarts.since is None:
+        return restarts, 0.0
+    spent = found[0].closed - restarts.since
+    return replace(restarts, since=now - spent), now - found[0].closed
+
+
+def _outcome(record: AttemptRecord) -> Outcome:
+    end = record.end or {}
+    cause, ready, sealed = Cause(end["cause"]), end["ready"], end["sealed"]
+    return Outcome(cause, record.resumed, ready, sealed, record.closed)
 
 
 def _in_force(disk: Disk) -> Policy:

@@ -75,6 +75,8 @@ class World:
         self.only: frozenset[str] | None = None  # while set, no other mishaps than these
         self.pace = 120  # steps that a trainer may do before anybody else moves
         self.hold_at = -1  # trainers wait at the end of this step
+        self.poison = 0  # every trainer fails once it has reported this step
+        self.blind_until = 0.0  # until then trainers fail before they have read a checkpoint
         self._orders = orders
         self._seed = seed
         self._reply = 0
@@ -89,6 +91,14 @@ class World:
             if self.disk.ledger.step > furthest:
                 idle, furthest = 0, self.disk.ledger.step
             assert idle < MOST_MOVES_WITHOUT_A_STEP, f"nothing moves on: {self.supervisor}"
+
+    def go_on_until(self, until: Callable[[World], bool], most: int = 2_000_000) -> None:
+        """Let it go on until something has come to be, within ``most`` moves."""
+        for _ in range(most):
+            if until(self):
+                return
+            self._move()
+        raise AssertionError(f"it never came to be: {self.supervisor}")
 
     def ask(self, verb: str, **fields: object) -> int:
         """An operator's request to the supervisor; returns the number of its reply."""
@@ -109,7 +119,8 @@ class World:
 
     def _finished(self) -> bool:
         done = bool(self.disk.seals) and max(self.disk.seals) == self.steps
-        return self.supervisor is None and done and self.disk.intent.get("want") == "run"
+        intent = self.disk.intent
+        return self.supervisor is None and done and intent.get("want") == "run" and intent["done"]
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
@@ -201,6 +212,8 @@ class World:
             differs_from=step + rng.randint(1, cadence) if self._happens(chances.differs) else 0,
             gap_at=step + rng.randint(2, cadence) if self._happens(chances.gap) else 0,
             fuse=rng.randint(1, 3 * cadence) if self._happens(chances.fuse) else 0,
+            poison=self.poison,
+            blind=now < self.blind_until,
         )
         self.trainer = Trainer(self.disk, attempt, self._seed, habits, now)
         self.trainer.pause_at = self.hold_at

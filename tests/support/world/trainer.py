@@ -46,6 +46,8 @@ class Habits:
     differs_from: int = 0
     gap_at: int = 0
     fuse: int = 0  # dies at this point of its life; 0: never by itself
+    poison: int = 0  # fails once it has reported this step
+    blind: bool = False  # fails before it has read its checkpoint
 
 
 class _DeadError(Exception):
@@ -141,6 +143,9 @@ class Trainer:
         self._buffer.append(report(self._seq, self._now, *fields))
 
     def _load(self) -> None:
+        if self.habits.blind:
+            self._die(1)
+            raise _DeadError
         if self._resume is not None:
             found = self._disk.bins[self._resume.step]
             assert found.sha256 == self._resume.sha256, "the trainer loads another checkpoint"
@@ -208,6 +213,10 @@ class Trainer:
             phase.done += 1
             phase.served(arm, loss)
         self._say(Step, step, loss, "", arm, 3e-4, f"{bits ^ ord(arm[0]):016x}", number, ())
+        if step == self.habits.poison:
+            self.flush()
+            self._die(1)
+            raise _DeadError
         self._point()
         if phase is not None and phase.over:
             told = phase.report()
