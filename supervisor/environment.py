@@ -42,3 +42,15 @@ def in_journal() -> bool:
 def traceback_wanted() -> bool:
     """Whether a fault of ours shall show its traceback, for whoever is to mend it."""
     return bool(os.environ.get("STEPKEEPER_TRACEBACK"))
+
+
+def user_units() -> Path:
+    """Where a user manager looks for units of its user."""
+    configuration = os.environ.get("XDG_CONFIG_HOME")
+    folder = Path(configuration) if configuration else Path.home() / ".config"
+    return folder.absolute() / "systemd/user"
+
+
+def service_result() -> str:
+    """How the service ended whose ExecStopPost= we are; empty where we are none."""
+    return os.environ.get("SERVICE_RESULT", "")

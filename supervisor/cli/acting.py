@@ -11,6 +11,7 @@ import typer
 
 from supervisor import clock
 from supervisor.cli import asking, printing, standing
+from supervisor.cli.after_service import end_what_is_left
 from supervisor.cli.parameters import Json, Run, existing
 from supervisor.errors import StepkeeperError, UnknownError, UsageError
 from supervisor.sidecars.checkpoints.marks import pins
@@ -177,6 +178,9 @@ def stop(
     now: Annotated[
         bool, typer.Option("--now", help="Kill the trainer: what is not saved is lost.")
     ] = False,
+    after_service: Annotated[
+        bool, typer.Option("--after-service", help="For ExecStopPost= of the unit alone.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Stop a run, and wait until the checkpoint of its last step is sealed.
@@ -185,6 +189,8 @@ def stop(
     a supervisor too.
     """
     path = existing(run)
+    if after_service:
+        return end_what_is_left(path)
     stands = (
         "the request stands: the trainer saves and ends; to wait for the seal run "
         f"stepkeeper stop {shlex.quote(str(path))} again"

@@ -73,9 +73,12 @@ class Absence:
         return now - self._since > ABSENCE_SECONDS
 
 
-def visit(run: Path, verb: str, fields: dict[str, Any]) -> None:
+def visit(
+    run: Path, verb: str, fields: dict[str, Any], environ: dict[str, str] | None = None
+) -> None:
     """Save or stop a trainer that nobody supervises: adopt it, act, seal, leave.
 
+    A service manager that ``environ`` names is asked for more time meanwhile.
     Raises StepkeeperError where that fails, UnknownError where it is interrupted.
     """
     # Imported here: nothing of it is needed where a supervisor answers.
@@ -89,7 +92,7 @@ def visit(run: Path, verb: str, fields: dict[str, Any]) -> None:
     asked = Asked(0, verb, {**fields, "by": f"{unattended.by()}, without a supervisor"})
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        code = Daemon(load(run), {}, asked).run()
+        code = Daemon(load(run), environ or {}, asked).run()
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     if code:

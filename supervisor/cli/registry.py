@@ -39,4 +39,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "loss": Command("reading_loss:loss", "Show, smooth, export or plot the loss."),
     "audit": Command("reading_audit:audit", "Verify the whole history of a run."),
     "checkpoints": Command("checkpoints:checkpoints", "List and verify the checkpoints of a run."),
+    "install-unit": Command(
+        "installing:install_unit", "Write the unit by which systemd keeps runs."
+    ),
 }

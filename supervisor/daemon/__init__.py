@@ -39,8 +39,9 @@ from supervisor.daemon.following import AHEAD, POLL_SECONDS, Following
 from supervisor.daemon.projections import Projections
 from supervisor.daemon.readback import ReadBack
 from supervisor.daemon.recovery import recover
+from supervisor.daemon.service_limits import ServiceLimits
 from supervisor.daemon.silence import Silence
-from supervisor.daemon.upkeep import Upkeep
+from supervisor.daemon.upkeep import MORE_SECONDS, Upkeep
 from supervisor.perform import Performer, say
 from supervisor.perform.intent import write_start
 from supervisor.perform.unattended import by
@@ -59,6 +60,7 @@ class Daemon:
         self, config: Config, environ: dict[str, str], errand: Asked | None = None
     ) -> None:
         self._config = config
+        self._environ = environ
         self._errand = Errand(errand) if errand else None
         self._notifier = Notifier.from_environment(environ)
         self._inbox: deque[Event | Answer | Exit] = deque()
@@ -79,6 +81,7 @@ class Daemon:
         with contextlib.ExitStack() as closing:
             closing.callback(os.close, self._wake)
             closing.callback(self._selector.close)
+            self._notifier.extend(MORE_SECONDS)
             lock = take(self._config.run / "run.lock", LOCK_SECONDS)
             closing.callback(os.close, lock)
             # Signals first: one that arrives while we recover is kept, not lost.
@@ -91,6 +94,7 @@ class Daemon:
                 self._errand.begin(recovered.found.attempt)
             elif recovered.hold:
                 say(held(self._config.run))
+                self._notifier.ready()  # a start that ends well without a word counts as failed
                 return 0
             elif not recovered.found.stop_unfinished:
                 write_start(self._config.run, recovered.start, by())
@@ -99,7 +103,8 @@ class Daemon:
             self._performer = Performer(parts, self._put)
             self._performer.start()
             self._projections = Projections(self._performer.submit)
-            self._upkeep = Upkeep(self._config, self._notifier, server, self._inbox.append)
+            limits = ServiceLimits(self._config.run, {} if self._errand else self._environ)
+            self._upkeep = Upkeep(self._config, self._notifier, server, self._inbox.append, limits)
             closing.callback(self._upkeep.close)
             closing.callback(self._readback.close)
             closing.callback(self._performer.close)
@@ -111,8 +116,14 @@ class Daemon:
             self._state = state
             self._carry_out(effects)
             self._loop(signals)
-            self._notifier.stopping()
+            self._tell_manager(done=self._exit == 0)
         return self._exit or 0
+
+    def _tell_manager(self, *, done: bool) -> None:
+        if self._errand is None:
+            if done and not self._notifier.told_ready:
+                self._notifier.ready()  # as for a stop that had only to be finished
+            self._notifier.stopping()
 
     def _register(self, signals: Signals, server: Server) -> None:
         self._selector.register(self._wake, selectors.EVENT_READ, "wake")
@@ -252,7 +263,8 @@ class Daemon:
             self._following.close()
         self._following = Following(self._config.run, position, child, self._inbox.append)
         self._watch_child()
-        self._notifier.ready()
+        if self._errand is None:  # an errand speaks for itself alone, not for the service
+            self._notifier.ready()
 
     def _watch_child(self) -> None:
         descriptor = self._following.fileno() if self._following is not None else None

@@ -7,15 +7,17 @@ from collections.abc import Callable
 from supervisor.config import Config
 from supervisor.control.server import Server
 from supervisor.core.messages import Event, SourcesSeen
-from supervisor.core.state import State
+from supervisor.core.state import State, Want
 from supervisor.daemon.describe import one_line
 from supervisor.daemon.in_force import settings_files, settings_news
+from supervisor.daemon.service_limits import ServiceLimits
 from supervisor.errors import StepkeeperError
 from supervisor.perform import say
 from supervisor.process.sdnotify import Notifier
 from supervisor.process.watch import Watch
 
 SECONDS = 1.0
+MORE_SECONDS = 30.0  # asked for anew each second, so that a loop that stands still is found late
 
 
 class Upkeep:
@@ -30,11 +32,13 @@ class Upkeep:
         notifier: Notifier,
         server: Server,
         put: Callable[[Event], None],
+        limits: ServiceLimits,
     ) -> None:
         self._config = config
         self._notifier = notifier
         self._server = server
         self._put = put
+        self._limits = limits
         self.watch = Watch((*config.sources.values(), *settings_files(config.run)))
         self._deaf = ""
         self._due = self._watchdog_due = 0.0
@@ -53,6 +57,10 @@ class Upkeep:
         if now >= self._due:
             self._due = now + SECONDS
             self._notifier.status(one_line(state))
+            if state.want is Want.STOP or not self._notifier.told_ready:
+                # Which stop takes too long, and which start, is for the core to say.
+                self._notifier.extend(MORE_SECONDS)
+            self._limits.look(state)
             self.look_around(state)
             for asked in self._server.ready():
                 self._put(asked)
@@ -69,6 +77,7 @@ class Upkeep:
     def close(self) -> None:
         """Stop watching."""
         self.watch.close()
+        self._limits.close()
 
     def _renew(self) -> None:
         """Bind the socket again if it is gone; a run does not end for want of one."""

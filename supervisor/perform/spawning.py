@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -31,6 +32,7 @@ from trainer.contract.durable import remove_temporaries, replace_file
 from trainer.contract.wire import format_orders
 
 LOCK_SECONDS = 2.0
+_OOM_SCORE = 300  # above the supervisor's, so that the kernel takes the trainer where memory ends
 _UNEXPLAINED = (Cause.FAILED, Cause.NEVER_READY)
 _WORDS_BYTES = 4096
 _WORDS_SHOWN = 300
@@ -81,6 +83,7 @@ def _start(parts: Parts, effect: Spawn) -> Event:
         )
     finally:
         os.close(lock)
+    _offer_to_the_oom_killer(parts.child.pid)
     parts.trainers = (*parts.trainers[-1:], parts.child.identity)
     identity = IdentityModel(**parts.child.identity._asdict())
     try:
@@ -88,6 +91,14 @@ def _start(parts: Parts, effect: Spawn) -> Event:
     except OSError as error:  # the trainer runs: whoever comes next finds it by its token
         say(f"cannot record who attempt {effect.attempt} is: {error}", alarm=True)
     return Spawned(effect.attempt, parts.child.pid, record.ledger_step)
+
+
+def _offer_to_the_oom_killer(pid: int) -> None:
+    """Raise its score, which needs no rights; whoever set it higher still keeps that."""
+    path = Path(f"/proc/{pid}/oom_score_adj")
+    with contextlib.suppress(OSError, ValueError):  # gone already, or no such file here
+        if int(path.read_text("ascii")) < _OOM_SCORE:
+            path.write_text(str(_OOM_SCORE), "ascii")
 
 
 def _environment(parts: Parts, effect: Spawn, token: str) -> dict[str, str]:

@@ -18,6 +18,7 @@ class Notifier:
 
     def __init__(self, address: str, watchdog_interval: float | None = None) -> None:
         self.watchdog_interval = watchdog_interval
+        self.told_ready = False
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self._socket: socket.socket | None = None
         if address.startswith(("@", "/")):
@@ -35,6 +36,7 @@ class Notifier:
 
     def ready(self) -> None:
         """The lock is held and the trainer spawned or adopted."""
+        self.told_ready = True
         self._send("READY=1", f"MAINPID={os.getpid()}")
 
     def status(self, text: str) -> None:

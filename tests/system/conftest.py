@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from supervisor.control import request
+from tests.conftest import FAILED
 from tests.support.daemon import Daemon
 from tests.support.runs import Run, make_run, scripted
+from tests.support.service import Service
+from tests.support.systemd_machine import Machine, booted, missing
+
+_NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -51,3 +57,33 @@ def copy(rich: Run, tmp_path: Path) -> Run:
 @pytest.fixture
 def simple(plain: Run, tmp_path: Path) -> Run:
     return Run(Path(shutil.copytree(plain.path, tmp_path / "copy")))
+
+
+@pytest.fixture(scope="session")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A booted systemd with the unit installed; one for all tests."""
+    if why := missing():
+        pytest.skip(f"CANNOT BOOT A SYSTEMD HERE: {why}")
+    with booted(tmp_path_factory.mktemp("systemd")) as found:
+        found.call("stepkeeper", "install-unit")
+        found.call("systemd-sysusers")
+        found.call("systemd-tmpfiles", "--create", "stepkeeper.conf")
+        found.call("systemctl", "daemon-reload")
+        yield found
+
+
+@pytest.fixture
+def serve(machine: Machine, request: pytest.FixtureRequest) -> Iterator[Callable[..., Service]]:
+    """Make a run and its service (not yet started): ``serve(within(rate=200), every=50)``."""
+    services: list[Service] = []
+
+    def make(command: list[str], **settings: object) -> Service:
+        name = f"{request.node.name.split('[')[0][:40]}-{next(_NUMBERS)}"
+        services.append(Service(machine, name, command, **settings))
+        return services[-1]
+
+    yield make
+    for service in services:
+        if request.node.stash.get(FAILED, False):
+            print(service.describe())  # noqa: T201 - pytest shows it with the failure
+        service.finish()
