@@ -29,6 +29,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "init": Command("starting:init", "Make a run directory with commented settings."),
     "check": Command("starting:check", "Check the settings of a run and name every problem."),
     "run": Command("starting:run", "Keep a run: start or adopt its trainer and stay with it."),
+    "list": Command("listing:list_runs", "List the runs under the state directory."),
     "status": Command("status:status", "Show where a run stands and what is at risk now."),
     "save": Command("acting:save", "Have a checkpoint written now, and wait for its seal."),
     "stop": Command("acting:stop", "Stop a run with a sealed checkpoint of its last step."),

@@ -141,10 +141,16 @@ def _odd_files(source: Path) -> list[str]:
     return list(islice((path.name for path in files if path.suffix.lower() in _NO_TEXT), 1))
 
 
-def run(run: Run) -> int:
+def run(
+    run: Run,
+    *,
+    moved: Annotated[
+        bool, typer.Option("--moved", help="It was kept elsewhere, and is kept only here now.")
+    ] = False,
+) -> int:
     """Keep a run until it is finished, stopped or given up.
 
     Ctrl-C stops it with a checkpoint. Exits 0 finished or stopped, 2 wrong use, 10 gave up,
     11 refused because going on would harm the run.
     """
-    return Daemon(load(existing(run)), environment.own()).run()
+    return Daemon(load(existing(run)), environment.own(), moved=moved).run()

@@ -57,6 +57,12 @@ class HangSettings(Section):
     exit: Seconds = 120.0
 
 
+class LockSettings(Section):
+    """``[lock]``: whether locks are believed on a file system that other machines may reach."""
+
+    trust: bool = False
+
+
 class RunFile(TrainerSections):
     """``run.toml``."""
 
@@ -66,3 +72,4 @@ class RunFile(TrainerSections):
     restart: RestartSettings = RestartSettings()
     stop: StopSettings = StopSettings()
     hang: HangSettings = HangSettings()
+    lock: LockSettings = LockSettings()

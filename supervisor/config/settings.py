@@ -29,6 +29,7 @@ class Config:
     seed: int
     steps: int
     digest: str
+    trust_locks: bool = False
 
     @property
     def live(self) -> frozenset[str]:
@@ -85,6 +86,7 @@ def load(run: Path) -> Config:
         seed=file.train.seed,
         steps=file.train.steps,
         digest=sha256(data).hexdigest()[:32],
+        trust_locks=file.lock.trust,
     )
 
 

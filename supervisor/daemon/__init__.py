@@ -36,6 +36,7 @@ from supervisor.daemon.admission import admit
 from supervisor.daemon.describe import held
 from supervisor.daemon.errand import Errand
 from supervisor.daemon.following import AHEAD, POLL_SECONDS, Following
+from supervisor.daemon.gate import enter
 from supervisor.daemon.projections import Projections
 from supervisor.daemon.readback import ReadBack
 from supervisor.daemon.recovery import recover
@@ -46,21 +47,24 @@ from supervisor.perform import Performer, say
 from supervisor.perform.intent import write_start
 from supervisor.perform.unattended import by
 from supervisor.process.child import Child
-from supervisor.process.locks import take
 from supervisor.process.sdnotify import Notifier
 from supervisor.process.signals import Signals
-
-LOCK_SECONDS = 2.0
 
 
 class Daemon:
     """One supervisor's life, or with an ``errand`` a visit: save or stop, without staying."""
 
     def __init__(
-        self, config: Config, environ: dict[str, str], errand: Asked | None = None
+        self,
+        config: Config,
+        environ: dict[str, str],
+        errand: Asked | None = None,
+        *,
+        moved: bool = False,
     ) -> None:
         self._config = config
         self._environ = environ
+        self._moved = moved
         self._errand = Errand(errand) if errand else None
         self._notifier = Notifier.from_environment(environ)
         self._inbox: deque[Event | Answer | Exit] = deque()
@@ -82,7 +86,7 @@ class Daemon:
             closing.callback(os.close, self._wake)
             closing.callback(self._selector.close)
             self._notifier.extend(MORE_SECONDS)
-            lock = take(self._config.run / "run.lock", LOCK_SECONDS)
+            lock = enter(self._config, moved=self._moved)
             closing.callback(os.close, lock)
             # Signals first: one that arrives while we recover is kept, not lost.
             signals = closing.enter_context(Signals())

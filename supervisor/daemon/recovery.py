@@ -6,7 +6,6 @@ state of its step, then fold the reports from there. Nothing else is believed.
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from supervisor import clock
 from supervisor.config import Config
 from supervisor.core import bandit as bandits
 from supervisor.core.decide import Found
-from supervisor.core.messages import LedgerPosition, ResumePoint
+from supervisor.core.messages import ResumePoint
 from supervisor.core.policy import Policy
 from supervisor.core.state import (
     KEPT_SEALS,
@@ -26,18 +25,15 @@ from supervisor.core.state import (
 )
 from supervisor.daemon.in_force import policy_in_force
 from supervisor.daemon.named import named_phases
+from supervisor.daemon.opening import open_parts
 from supervisor.daemon.reckoning import reckon
 from supervisor.daemon.unfinished import find, orders_left
-from supervisor.errors import LedgerError
 from supervisor.perform import Parts, read_intent, say
 from supervisor.perform.intent import Start, start_of
 from supervisor.process.identity import boot_id
 from supervisor.sidecars import archive, attempts, bandit_state
 from supervisor.sidecars.attempts import AttemptModel
 from supervisor.sidecars.checkpoints import SealRecord, scan
-from supervisor.sidecars.events import EventLine, Events, Head, read
-from supervisor.sidecars.ledger import Ledger
-from supervisor.sidecars.samples import Samples
 from trainer.contract.durable import remove_temporaries
 
 
@@ -67,27 +63,7 @@ def recover(config: Config) -> Recovered:
     if lost:
         say(f"the record of attempt {lost} is empty, as a power cut leaves it", alarm=True)
     last = attempts.last(run)
-    events = Events.open(run / "events.jsonl", Head(*newest.events) if newest else None)
-    try:
-        run_id = _run_id(events, run, fresh=last is None)
-        after = LedgerPosition(**newest.ledger._asdict()) if newest else None
-        ledger = Ledger.open(config.ledger, run_id, after, fresh=last is None)
-    except BaseException:
-        events.close()
-        raise
-    parts = Parts(
-        config=config,
-        run_id=run_id,
-        ledger=ledger,
-        events=events,
-        samples=Samples(config.samples, run / "archive"),
-        newest_seal=newest.digest if newest else "",
-    )
-    if newest is not None:
-        ledger.mark(f"seal:{newest.digest[:32]}")  # its line may not have come to be
-    if ledger.torn is not None:
-        text = f"the ledger ended in a torn piece of {ledger.torn.bytes} bytes"
-        say(f"{text}: it is completed, or closed off and kept; its steps are recorded", alarm=True)
+    parts = open_parts(config, newest, fresh=last is None)
     policy = policy_in_force(config, parts, journal, fresh=last is None)
     state = _state(config, policy, seals, last)
     intent = read_intent(run)
@@ -113,18 +89,6 @@ def _tidy(run: Path) -> None:
     newest = sorted((run / "attempts").glob("[0-9]*"))[-2:]
     for folder in (run, run / "policies", *(run / "archive").glob("pivot-*"), *newest):
         remove_temporaries(folder)
-
-
-def _run_id(events: Events, run: Path, *, fresh: bool) -> str:
-    for line in read(run / "events.jsonl"):
-        if isinstance(line, EventLine) and line.event == "run-created":
-            return str(line.facts["run"])
-    if not fresh:
-        raise LedgerError(f"cannot use {run / 'events.jsonl'}: it does not name its run any more")
-    run_id = secrets.token_hex(8)
-    events.append("run-created", {"run": run_id}, clock.wall())
-    events.sync()
-    return run_id
 
 
 def _state(

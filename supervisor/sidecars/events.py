@@ -140,15 +140,25 @@ def _stands(data: bytes, head: Head) -> bool:
 def read(path: Path) -> Iterator[EventLine | str]:
     """Every event in order; a bad line comes as a text that says which and why. Raises OSError."""
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
-        try:
-            record = from_json(line, allow_inf_nan=False)
-            found = EventLine(
-                number, record["event"], record["facts"], record["time"], record["chain"]
-            )
-        except (ValueError, KeyError, TypeError):
-            yield f"line {number} is no event: {line[:60]!r}"
-            continue
-        yield found
+        found = _event(number, line)
+        yield f"line {number} is no event: {line[:60]!r}" if found is None else found
+
+
+def _event(number: int, line: bytes) -> EventLine | None:
+    try:
+        record = from_json(line, allow_inf_nan=False)
+        return EventLine(number, record["event"], record["facts"], record["time"], record["chain"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def created(path: Path) -> EventLine | None:
+    """The event that names the run, or None; reads no further than it. Raises OSError."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.startswith(b'{"event":"run-created",') and stated(line.rstrip(b"\n")):
+                return _event(number, line)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

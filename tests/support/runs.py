@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import struct
 import sys
 from pathlib import Path
@@ -59,6 +60,12 @@ def make_run(
     (folder / "run.toml").write_text("\n".join(lines) + "\n" + settings)
     (folder / "policy.toml").write_text(policy_text(arms, algorithm, "share"))
     return Run(folder)
+
+
+def copy_of(run: Run, target: Path) -> Run:
+    """A copy to be kept beside its original, which a supervisor would refuse by ``place.json``."""
+    ignored = shutil.ignore_patterns("place.json")
+    return Run(Path(shutil.copytree(run.path, target, ignore=ignored)))
 
 
 class Run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from supervisor.control import request
 from tests.conftest import FAILED
 from tests.support.daemon import Daemon
-from tests.support.runs import Run, make_run, scripted
+from tests.support.runs import Run, copy_of, make_run, scripted
 from tests.support.service import Service
 from tests.support.systemd_machine import Machine, booted, missing
 
@@ -51,12 +50,12 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 @pytest.fixture
 def copy(rich: Run, tmp_path: Path) -> Run:
-    return Run(Path(shutil.copytree(rich.path, tmp_path / "copy")))
+    return copy_of(rich, tmp_path / "copy")
 
 
 @pytest.fixture
 def simple(plain: Run, tmp_path: Path) -> Run:
-    return Run(Path(shutil.copytree(plain.path, tmp_path / "copy")))
+    return copy_of(plain, tmp_path / "copy")
 
 
 @pytest.fixture(scope="session")

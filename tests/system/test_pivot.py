@@ -18,7 +18,7 @@ from supervisor.control import request
 from supervisor.daemon.in_force import settings_news
 from supervisor.errors import UnknownError
 from tests.support.daemon import Daemon
-from tests.support.runs import ROOT, Run, scripted
+from tests.support.runs import ROOT, Run, copy_of, scripted
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.system
@@ -243,7 +243,7 @@ def test_a_pivot_survives_the_death_of_the_supervisor_before_any_write(
     }
     (base.run.path / "pivot.json").write_text(json.dumps(journal))
     for at in range(1, MOST_CALLS, 1 if thorough else 4):
-        run = Run(shutil.copytree(base.run.path, tmp_path / f"killed-{at}"))
+        run = copy_of(base.run, tmp_path / f"killed-{at}")
         daemon = Daemon(run)
         try:
             dead_or_done(run, dying(run, at))

@@ -1,0 +1,123 @@
+"""The command ``list``: a line for each run under the state directory, from the ends of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from supervisor import clock, environment
+from supervisor.cli import printing, standing
+from supervisor.cli.parameters import Json
+from supervisor.errors import StepkeeperError
+from supervisor.sidecars.tailing import tail
+
+HEAD = ("NAME", "LIFE", "STEP", "LOSS", "LAST LINE", "SEALED", "")
+_LOOKED_AT = 8  # of the journal's last lines, for whether the run gave up
+
+
+def list_runs(*, as_json: Json = False) -> int:
+    """List the runs under the state directory: life, step, loss, age of the last line, seal.
+
+    Reads the ends of files only, locks nothing, and leaves folders alone that are no runs. Exits
+    1 where a run is damaged or cannot be read.
+    """
+    folder = environment.state_folder()
+    rows = [_row(run) for run in _runs(folder)]
+    if as_json:
+        printing.emit({"folder": str(folder), "runs": rows})
+    elif rows:
+        printing.say(printing.table(HEAD, [_cells(row) for row in rows]))
+    else:
+        printing.say(f"no runs in {folder}")
+    return 1 if any(row["problem"] for row in rows) else 0
+
+
+def _runs(folder: Path) -> Iterator[Path]:
+    """Sub-folders that hold a run.toml, by name; one that cannot be looked into may be one."""
+    try:
+        inside = sorted(folder.iterdir())
+    except FileNotFoundError:
+        return
+    for path in inside:
+        if path.name.startswith("."):
+            continue
+        try:
+            if (path / "run.toml").is_file():
+                yield path
+        except PermissionError:
+            yield path
+
+
+def _row(run: Path) -> dict[str, Any]:
+    """What there is to say of one run; a damaged one is named with its problem."""
+    row: dict[str, Any] = dict.fromkeys(("life", "step", "loss", "age", "sealed"))
+    row = {"name": run.name, "run": str(run), **row, "problem": ""}
+    problems = []
+    for fill in (_life, _line, _seal):
+        try:
+            row |= fill(run)
+        except (StepkeeperError, OSError, ValueError, KeyError, TypeError) as error:
+            text = " ".join(str(error).split()) or type(error).__name__
+            if text not in problems:
+                problems.append(text)
+    return {**row, "problem": "; ".join(problems)}
+
+
+def _life(run: Path) -> dict[str, Any]:
+    if standing.supervised(run):
+        return {"life": "supervised"}
+    if standing.trained(run):
+        return {"life": "trainer alive, no supervisor"}
+    intent = standing.record(run / "intent.json") or {}
+    attempt = standing.last_attempt(run)
+    return {"life": "held" if intent.get("hold") else _rest(run, attempt, intent)}
+
+
+def _rest(run: Path, attempt: dict[str, Any] | None, intent: dict[str, Any]) -> str:
+    """Why nothing runs."""
+    if attempt is None:
+        return "never started"
+    ended = attempt.get("ended")
+    if not ended:
+        return "nothing runs"
+    if ended["cause"] == "finished":
+        return "finished"
+    if intent.get("want") == "stop" and intent.get("done"):
+        return "stopped"
+    return "gave up" if _gave_up(run) else f"failed: {ended['cause']}"
+
+
+def _gave_up(run: Path) -> bool:
+    """Whether giving up was the last thing that the supervisor did."""
+    for line in reversed(tail(run / "events.jsonl", _LOOKED_AT)):
+        if line.startswith(b'{"event":"gave-up"'):
+            return True
+        if line.startswith(b'{"event":"attempt-started"'):
+            return False
+    return False
+
+
+def _line(run: Path) -> dict[str, Any]:
+    """The ledger's last line: step, loss, and seconds since it was written."""
+    line = standing.last_line(run)
+    if line is None:
+        return {"step": 0}
+    now, then = (datetime.fromisoformat(text) for text in (clock.wall(), line["time"]))
+    age = max(0.0, (now - then).total_seconds())
+    return {"step": int(line["step"]), "loss": line["loss"], "age": age}
+
+
+def _seal(run: Path) -> dict[str, Any]:
+    seals = standing.seals(run)
+    return {"sealed": seals[0].step if seals else None}
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    loss = "-" if row["loss"] is None else f"{row['loss']:.4f}"
+    age = "-" if row["age"] is None else f"{printing.duration(row['age'])} ago"
+    numbers = ["-" if row[key] is None else str(row[key]) for key in ("step", "sealed")]
+    life = row["life"] or "cannot be told"
+    name, problem = printing.plain(row["name"]), printing.plain(row["problem"])
+    return [name, life, numbers[0], loss, age, numbers[1], problem]

@@ -1,0 +1,28 @@
+"""Let one supervisor in: on locks that hold, alone, and where the run was last kept."""
+
+from __future__ import annotations
+
+import os
+
+from supervisor.config import Config
+from supervisor.perform.placing import refuse_elsewhere
+from supervisor.process.filesystem import refuse_untrusted
+from supervisor.process.locks import take
+
+LOCK_SECONDS = 2.0
+
+
+def enter(config: Config, *, moved: bool = False) -> int:
+    """Take the run's lock and return its descriptor, which holds it until it is closed.
+
+    Nothing but the lock's own file is touched. Raises RefusedError, also as LockHeldError, and
+    OSError.
+    """
+    refuse_untrusted(config.run, trust=config.trust_locks)
+    lock = take(config.run / "run.lock", LOCK_SECONDS)
+    try:
+        refuse_elsewhere(config.run, moved=moved)
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
