@@ -73,6 +73,7 @@ def gather(run: Path) -> dict[str, Any]:
         "loss": (report or line or {}).get("loss"),
         "rate": ((live or {}).get("attempt") or {}).get("rate") if alive else None,
         "doing": ((live or {}).get("attempt") or {}).get("doing") if alive else None,
+        "silence": (live or {}).get("hang") if alive else None,
         "attempt": _attempt(attempt),
         "ledger": {"step": line["step"], "chain": line["chain"]} if line else None,
         "sealed": _sealed(run, seals[0]) if seals else None,
@@ -217,6 +218,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     lines = [f"{facts['name']}  {facts['run']}", _headline(facts)]
     if attempt is None:
         return [*lines, *facts["alarms"]]
+    lines += _silence_lines(facts["silence"])
     if sealed is None:
         lines.append("sealed    nothing yet")
     else:
@@ -253,6 +255,14 @@ def _headline(facts: dict[str, Any]) -> str:
     if facts["doing"] not in (None, "train"):
         parts.append(f"doing {facts['doing']}")
     return "state     " + ", ".join(parts)
+
+
+def _silence_lines(silence: dict[str, Any] | None) -> list[str]:
+    """How long the trainer has said nothing, once that is half of what it may."""
+    if not silence or not silence["budget"] or silence["quiet"] <= silence["budget"] / 2:
+        return []
+    text = f"{silence['quiet']:.1f} s without a report, doing {silence['of']}"
+    return [f"quiet     {text}; hung after {silence['budget']:g} s"]
 
 
 def _policy_line(facts: dict[str, Any]) -> str:

@@ -19,8 +19,8 @@ from supervisor.daemon.following import POLL_SECONDS, Following
 
 LOOK_SECONDS = 1.0
 LEAST_POLLS = 2
-_SILENT = 1.0  # seconds before the checkpoints' folder is looked at
 _GAP = 1.0
+_LOOKS = 4  # of the checkpoints' folder within a budget, at least
 
 
 class Silence:
@@ -48,10 +48,12 @@ class Silence:
             self.seconds += min(passed, POLL_SECONDS)
             self._polls += 1
         if state.life is Life.STOPPING:
-            if passed > _GAP or self._moved(now):
+            if passed > _GAP or self._moved(now, LOOK_SECONDS):
                 self._put(Moved(self._attempt))
-        elif self.seconds > _SILENT and self._moved(now):
-            self._begin_anew()
+        elif limit is not None:
+            every = min(LOOK_SECONDS, limit.seconds / _LOOKS)
+            if self.seconds > every and self._moved(now, every):
+                self._begin_anew()
         if limit and self.seconds > limit.seconds and self._polls >= LEAST_POLLS:
             self._put(Quiet(self._attempt, following.seq, self.seconds))
 
@@ -68,11 +70,11 @@ class Silence:
     def _begin_anew(self) -> None:
         self.seconds, self._polls = 0.0, 0
 
-    def _moved(self, now: float) -> bool:
-        """Whether a checkpoint grew, came or went since the last look; looks once a second."""
+    def _moved(self, now: float, every: float) -> bool:
+        """Whether a checkpoint grew, came or went since the last look; at most one in ``every``."""
         if now < self._look_at:
             return False
-        self._look_at = now + LOOK_SECONDS
+        self._look_at = now + every
         before, self._seen = self._seen, self._marks()
         return before is not None and before != self._seen
 
