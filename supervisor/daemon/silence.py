@@ -39,7 +39,7 @@ class Silence:
         """The loop came round at ``now``; ``polled`` says whether reports were looked for."""
         passed, self._at = now - self._at, now
         if following.attempt != self._attempt:
-            self._attempt, self._seen = following.attempt, None
+            self._attempt, self._seen, passed = following.attempt, None, 0.0
             self._begin_anew()
         limit = budget(state)
         if limit is None or following.ended or (polled and following.heard):
