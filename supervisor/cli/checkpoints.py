@@ -26,6 +26,9 @@ def checkpoints(
     verify: Annotated[
         bool, typer.Option("--verify", help="Read every .bin back and hold it against its seal.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="What the next seal deletes, and why others stay.")
+    ] = False,
     size: Annotated[
         int | None, typer.Option(metavar="N_PARAMS", help="What a checkpoint of so many takes.")
     ] = None,
@@ -38,6 +41,11 @@ def checkpoints(
     path = existing(run)
     if size is not None:
         return _tell_size(path, size, as_json=as_json)
+    if dry_run:
+        # Imported here: listing needs neither settings nor archive.
+        from supervisor.cli import retention  # noqa: PLC0415 - see above
+
+        return retention.tell(path, as_json=as_json)
     folder = path / "checkpoints"
     found = rows(scan(folder), marks.pins(folder))
     superseded = sorted(p.name for p in (folder / SUPERSEDED).glob("*/step_*.bin"))

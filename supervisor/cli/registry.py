@@ -39,7 +39,11 @@ COMMANDS: Final[dict[str, Command]] = {
     "logs": Command("reading_logs:logs", "Show what the trainer printed, and follow it."),
     "loss": Command("reading_loss:loss", "Show, smooth, export or plot the loss."),
     "audit": Command("reading_audit:audit", "Verify the whole history of a run."),
-    "checkpoints": Command("checkpoints:checkpoints", "List and verify the checkpoints of a run."),
+    "checkpoints": Command(
+        "checkpoints:checkpoints", "List, verify and plan the checkpoints of a run."
+    ),
+    "pin": Command("pinning:pin", "Keep a checkpoint for ever."),
+    "unpin": Command("pinning:unpin", "Leave a checkpoint to retention again."),
     "install-unit": Command(
         "installing:install_unit", "Write the unit by which systemd keeps runs."
     ),

@@ -12,6 +12,7 @@ from supervisor.config.parsing import parse, read_text
 from supervisor.config.run_file import RunFile
 from supervisor.core.hang import HangPolicy
 from supervisor.core.restarting import RestartPolicy
+from supervisor.core.retention import Retention
 from supervisor.core.state import Settings
 from supervisor.errors import SettingsError
 
@@ -74,6 +75,9 @@ def load(run: Path) -> Config:
         hang=HangPolicy(**file.hang.model_dump()),
         restart=RestartPolicy(
             restart.first, restart.most, restart.fall_back_after, restart.give_up_after
+        ),
+        retention=Retention(
+            file.checkpoint.keep_last, file.checkpoint.keep_every, file.checkpoint.keep_audit
         ),
     )
     return Config(

@@ -24,6 +24,10 @@ def _note(value: object) -> bool:
     return isinstance(value, str) and len(value) <= _LONGEST_NOTE and value.isprintable()
 
 
+def _step(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
 def _policy(value: object) -> bool:
     return value is None or (isinstance(value, dict | str) and bool(value))
 
@@ -42,6 +46,11 @@ _VERBS: Final[dict[str, dict[str, tuple[Callable[[object], bool], str, object]]]
         "now": (_flag, "true or false", False),
     },
     "release": {},
+    "pin": {
+        "step": (_step, "a step, a whole number", None),
+        "note": (_note, "printable text of at most 1000 characters", ""),
+    },
+    "unpin": {"step": (_step, "a step, a whole number", None)},
     "pivot": {
         "policy": (_policy, "an object or TOML text", None),  # None: with reset, the one in force
         "when": (_one_of("boundary", "now"), "boundary or now", "boundary"),

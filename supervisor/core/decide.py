@@ -10,6 +10,7 @@ from supervisor.core import pivot as pivots
 from supervisor.core.bandit import Retired, reconcile
 from supervisor.core.ending import drained, ended, follow_up, spawn_failed
 from supervisor.core.folding import bad_report, take_reports
+from supervisor.core.keeping import pin_asked, retained
 from supervisor.core.lifecycle import kill, phases_to_order, spawn, stop, stop_asked
 from supervisor.core.messages import (
     Answer,
@@ -29,6 +30,7 @@ from supervisor.core.messages import (
     Quiet,
     Recorded,
     Reports,
+    Retained,
     Say,
     Sealed,
     Signalled,
@@ -125,6 +127,8 @@ def _turn(state: State, event: Event, now: float) -> Turn:
             return drained(*saving.verified(state, event), now)
         case Sealed():
             return drained(*saving.sealed(state, event), now)
+        case Retained():
+            return retained(state, event)
         case Asked():
             return _asked(state, event, now)
         case Signalled():
@@ -218,6 +222,8 @@ def _asked(state: State, event: Asked, now: float) -> Turn:
                 Answer(event.reply, {"released": True}),
                 KeepIntent(str(state.want), "", done=False, hold=False),
             ]
+        case "pin" | "unpin":
+            return pin_asked(state, event)
         case "pivot":
             return pivots.ask(state, event)
         case "cancel-pivot":

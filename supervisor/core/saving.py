@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor.core import pivot as pivots
+from supervisor.core.keeping import retain, with_seal
 from supervisor.core.messages import (
     Answer,
     Effect,
@@ -24,7 +25,6 @@ from supervisor.core.messages import (
 )
 from supervisor.core.restarting import Restarts
 from supervisor.core.state import (
-    KEPT_SEALS,
     Life,
     PendingSeal,
     PivotStage,
@@ -241,10 +241,11 @@ def sealed(state: State, event: Sealed) -> Turn:
         state,
         attempt=attempt,
         pending=state.pending[1:],
-        seals=(point, *state.seals)[:KEPT_SEALS],
+        seals=with_seal(state, point),
         named=tuple(p for p in state.named if p.phase > first.bandit.finished),
         restarts=restarts,
     )
+    effects += retain(state)
     state, more = seal_next(state)
     return state, effects + more
 

@@ -28,6 +28,7 @@ from supervisor.core.messages import (
 )
 from supervisor.core.policy import Policy
 from supervisor.core.restarting import NO_FAILURE, USUAL, RestartPolicy, Restarts
+from supervisor.core.retention import KEEPING, Retention
 from trainer.contract.wire import Orders, PhaseOrder
 
 KEPT_SEALS = 16
@@ -77,6 +78,7 @@ class Settings:
     grace: float = 60.0
     restart: RestartPolicy = USUAL
     hang: HangPolicy = PATIENT
+    retention: Retention = KEEPING
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from supervisor.config import Config
@@ -10,6 +11,7 @@ from supervisor.core.state import State
 from supervisor.daemon.describe import describe
 from supervisor.errors import StepkeeperError
 from supervisor.perform import unattended
+from supervisor.perform.retaining import refuse_to_pin, refuse_to_unpin
 from supervisor.sidecars import archive
 
 
@@ -23,8 +25,19 @@ def admit(
     """
     if asked.verb == "status":
         return {**describe(state), "hang": hang}
+    if asked.verb in ("pin", "unpin"):
+        return _look_for(config.run, asked.verb, asked.fields["step"])
     if asked.verb == "pivot":
         return _read_policy(config, state, asked.fields)
+    return None
+
+
+def _look_for(run: Path, verb: str, step: int) -> dict[str, Any] | None:
+    """The refusal of a pin without a checkpoint, or of an unpin without a pin."""
+    try:
+        (refuse_to_pin if verb == "pin" else refuse_to_unpin)(run, step)
+    except StepkeeperError as error:
+        return {"error": str(error)}
     return None
 
 

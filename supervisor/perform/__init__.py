@@ -29,21 +29,23 @@ from supervisor.core.messages import (
     Recorded,
     RecordStacks,
     Reject,
+    Retain,
     Say,
     Seal,
     Sealed,
     SignalTrainer,
     Spawn,
     StageDone,
+    Unpin,
     Verify,
 )
 from supervisor.errors import StepkeeperError
-from supervisor.perform import pivoting, spawning, stacks
+from supervisor.perform import pivoting, retaining, spawning, stacks
 from supervisor.perform.intent import read_intent, write_intent
 from supervisor.perform.output import leave_terminal, say
 from supervisor.perform.parts import Parts
 from supervisor.sidecars import bandit_state
-from supervisor.sidecars.checkpoints import SealError, SealRecord, pin, reject, write_seal
+from supervisor.sidecars.checkpoints import SealError, SealRecord, pin, reject, unpin, write_seal
 from trainer.contract.durable import replace_file
 from trainer.contract.wire import format_orders
 
@@ -135,8 +137,13 @@ class Performer:
                 parts.events.append(effect.event, effect.facts, clock.wall(), once=once)
             case CloseAttempt():
                 spawning.close_attempt(parts, effect)
+            case Retain():
+                return retaining.retain(parts, effect)
             case Pin():
+                retaining.refuse_to_pin(parts.run, effect.step)
                 pin(parts.checkpoints, effect.step, effect.note)
+            case Unpin():
+                unpin(parts.checkpoints, effect.step)
             case Reject():
                 reject(parts.checkpoints, effect.seal, effect.why)
             case Say():
@@ -218,8 +225,10 @@ _WORDS = {
     Pin: "pin the checkpoint",
     Record: "append to the ledger",
     Reject: "mark the checkpoint as rejected",
+    Retain: "delete old checkpoints",
     Seal: "seal the checkpoint",
     SignalTrainer: "signal the trainer",
+    Unpin: "unpin the checkpoint",
 }
 
 

@@ -37,6 +37,9 @@ mix = "step"                  # one arm feeds a whole step, or "sequence": each 
 every_steps = 100             # the cadence; a pivot waits for its next multiple
 # every_seconds = 900         # and, if this comes first, by the clock
 sigusr1 = "now"               # a checkpoint on request: now, or at the next "boundary"
+keep_last = 5                 # so many stay on the disk, the newest ones; at least 2
+keep_every = 10000            # and one for every so many steps; 0 for none
+keep_audit = 10               # and so many of those made on a signal or a request
 
 [samples]
 every = 0                     # steps between samples, a multiple of the cadence; 0 for none

@@ -14,9 +14,11 @@ from supervisor.config import Config, read_policy
 from supervisor.core.policy import Policy
 from supervisor.errors import StepkeeperError
 from supervisor.perform.intent import write_intent
+from supervisor.perform.retaining import refuse_to_pin, refuse_to_unpin
 from supervisor.process.locks import take
 from supervisor.sidecars import archive
 from supervisor.sidecars.archive import PivotModel
+from supervisor.sidecars.checkpoints import marks
 from supervisor.sidecars.events import Events
 from trainer.contract.durable import write_file
 from trainer.contract.wire import WireError, format_orders, read_orders
@@ -48,6 +50,20 @@ def release(run: Path) -> None:
     """Let a held run start again. Raises LockHeldError."""
     with _alone(run):
         write_intent(run, "run", by(), done=True, hold=False)
+
+
+def pin(run: Path, step: int, note: str) -> None:
+    """Pin a sealed checkpoint. Raises LockHeldError, and StepkeeperError where there is none."""
+    with _alone(run):
+        refuse_to_pin(run, step)
+        marks.pin(run / "checkpoints", step, note)
+
+
+def unpin(run: Path, step: int) -> None:
+    """Take a pin back. Raises LockHeldError, and StepkeeperError where there is none."""
+    with _alone(run):
+        refuse_to_unpin(run, step)
+        marks.unpin(run / "checkpoints", step)
 
 
 def request_pivot(

@@ -204,5 +204,18 @@ def read_certificate(target: Path) -> Certificate | None:
         raise RefusedError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
 
 
+def pinned_seals(run: Path) -> frozenset[str]:
+    """The seals, by digest, that pivots went on from, the one under way included.
+
+    Raises RefusedError.
+    """
+    under_way = read_pivot(run)
+    found = [under_way.pin] if under_way is not None else []
+    for place in sorted((run / "archive").glob("pivot-*")):
+        certificate = read_certificate(place)
+        found += [certificate.pin] if certificate is not None else []
+    return frozenset(pin.seal for pin in found if pin is not None)
+
+
 def _dump(model: BaseModel) -> bytes:
     return model.model_dump_json(by_alias=True, indent=1).encode("utf-8") + b"\n"

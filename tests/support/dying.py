@@ -3,7 +3,8 @@
 ``python dying.py N COUNT WORDS -- COMMAND…``: from the moment the run's ``pivot.json`` exists, each
 write to a file, sync, rename, link, unlink and mkdir is counted; before the N-th one the process
 kills itself with SIGKILL. WORDS, with commas between them, restrict the count to calls whose path
-holds one of them. The number of calls so far stands in the file COUNT. N = 0 only counts.
+holds one of them; ``from:NAME`` names another file of the run than ``pivot.json`` to begin at.
+The number of calls so far stands in the file COUNT. N = 0 only counts.
 """
 
 from __future__ import annotations
@@ -72,8 +73,10 @@ def main() -> int:
     """Patch, then run the command."""
     at, count, words = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     command = sys.argv[sys.argv.index("--") + 1 :]
-    journal = Path(command[1]) / "pivot.json"
-    counter = Counter(at, count, [word for word in words.split(",") if word], journal)
+    given = [word for word in words.split(",") if word]
+    begins = [word.removeprefix("from:") for word in given if word.startswith("from:")]
+    journal = Path(command[1]) / (begins or ["pivot.json"])[0]
+    counter = Counter(at, count, [w for w in given if not w.startswith("from:")], journal)
     for name in ("write", "fsync", "fdatasync"):
         setattr(os, name, by_descriptor(counter, getattr(os, name)))
     for name in ("rename", "link", "unlink", "mkdir"):

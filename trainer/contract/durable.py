@@ -34,6 +34,12 @@ def remove_temporaries(folder: Path) -> None:
             (folder / name).unlink(missing_ok=True)
 
 
+def remove(path: Path) -> None:
+    """Remove a file durably; one that is gone already is no fault. Raises OSError."""
+    path.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames and removals in ``folder`` durable. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

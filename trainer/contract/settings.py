@@ -110,11 +110,14 @@ class SourceSettings(_Section):
 
 
 class CheckpointSettings(_Section):
-    """``[checkpoint]``: the cadence; whichever of the two comes first."""
+    """``[checkpoint]``: the cadence, whichever of the two comes first; and what is kept."""
 
     every_steps: int = Field(default=100, ge=1)
     every_seconds: float | None = Field(default=None, gt=0)
     sigusr1: Literal["now", "boundary"] = "now"
+    keep_last: int = Field(default=5, ge=2)  # with one, a bad newest would leave none
+    keep_every: int = Field(default=10_000, ge=0)  # steps; 0: none is kept for this
+    keep_audit: int = Field(default=10, ge=0)  # of those made on a signal or a request
 
 
 class SampleSettings(_Section):

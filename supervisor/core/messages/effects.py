@@ -145,6 +145,24 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
+class Unpin:
+    """Leave the checkpoint of this step to the retention again."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retain:
+    """Delete the checkpoints that no rule keeps. Answers Retained.
+
+    ``resume`` is the seal's digest of the attempt's resume point, empty without one.
+    """
+
+    attempt: int
+    resume: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reject:
     """Never resume again from the checkpoint whose seal has this digest."""
 
@@ -195,6 +213,8 @@ Effect = (
     | CloseAttempt
     | AdvancePivot
     | Pin
+    | Unpin
+    | Retain
     | Reject
     | Answer
     | Say

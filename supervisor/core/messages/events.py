@@ -100,6 +100,13 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True)
+class Retained:
+    """The retention has been at work: the seals, by digest, whose ``.bin`` is gone."""
+
+    gone: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """An operator's request; the answer goes to ``reply``. ``fields`` are already validated."""
 
@@ -179,6 +186,7 @@ Event = (
     | Ended
     | Verified
     | Sealed
+    | Retained
     | Asked
     | Signalled
     | StageDone

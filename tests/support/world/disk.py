@@ -165,7 +165,11 @@ class Disk:
         found = [self.seals[step] for step in sorted(self.seals, reverse=True)]
         for later, earlier in pairwise(found):
             assert later.previous == earlier.point.seal, "a seal of another history is in the way"
-        return [seal for seal in found if seal.point.seal not in self.rejected]
+        return [
+            seal
+            for seal in found
+            if seal.point.seal not in self.rejected and seal.point.step in self.bins
+        ]
 
     @property
     def unsealed(self) -> list[int]:

@@ -27,6 +27,8 @@ from supervisor.core.messages import (
     Recorded,
     Reject,
     ResumePoint,
+    Retain,
+    Retained,
     Say,
     Seal,
     Sealed,
@@ -35,10 +37,14 @@ from supervisor.core.messages import (
     Spawned,
     SpawnFailed,
     StageDone,
+    Unpin,
 )
+from supervisor.core.retention import Held, Marks, Retention, judge
 from tests.support.world.disk import AttemptRecord, Disk, PivotFile, SealFile
 from tests.support.world.trainer import Trainer
 from trainer.contract.wire import Orders
+
+KEPT = Retention(keep_last=2, keep_every=0, keep_audit=1)  # as little as may be
 
 Reply = Event | Answer | Exit | None
 Writing = Generator[None, None, Reply]
@@ -63,7 +69,7 @@ class Writer:
         self.now = 0.0
         self.sealed: Callable[[Seal], None] = lambda _: None
 
-    def perform(self, effect: Effect) -> Writing:  # noqa: C901, PLR0911, PLR0912 - one short case per effect
+    def perform(self, effect: Effect) -> Writing:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one short case per effect
         """Carry out one effect; the generator's return value is what goes to the inbox."""
         disk = self._disk
         yield
@@ -101,8 +107,12 @@ class Writer:
                     return Failed("closeattempt", "cannot closeattempt: it has no record")
                 record.end, record.closed = effect.facts, self.now
                 self.trainer = None
+            case Retain():
+                return self._retain(effect)
             case Pin():
                 disk.pins[effect.step] = effect.note
+            case Unpin():
+                disk.pins.pop(effect.step, None)
             case Reject():
                 disk.rejected.add(effect.seal)
             case Say() | LeaveTerminal():
@@ -110,6 +120,31 @@ class Writer:
             case _:
                 raise AssertionError(f"{effect} is not for the writer")
         return None
+
+    def _retain(self, effect: Retain) -> Reply:
+        """The same judgement as the shell's, over what the simulated disk holds."""
+        disk = self._disk
+        held = [
+            Held(
+                step,
+                f"step_{step:06d}.bin",
+                776,
+                seal.point.seal,
+                seal.attempt,
+                audit=seal.save is not None,
+                good=seal.point.seal not in disk.rejected,
+            )
+            for step, seal in disk.seals.items()
+            if step in disk.bins
+        ]
+        points = [facts["pin"] for facts in disk.certificates.values()]
+        points += [disk.pivot.pin] if disk.pivot is not None else []
+        pivots = frozenset(point.seal for point in points if point is not None)
+        marks = Marks(frozenset(disk.pins), pivots, effect.attempt, effect.resume)
+        going = [fate.held for fate in judge(held, KEPT, marks) if fate.goes]
+        for one in going:
+            del disk.bins[one.step]
+        return Retained(tuple(one.seal for one in going))
 
     def _give(self, orders: Orders) -> None:
         """A serial means one thing, or a trainer would take old orders for new ones."""

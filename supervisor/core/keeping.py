@@ -1,0 +1,40 @@
+"""Checkpoints that are kept: pinned by the operator, deleted after a new seal by the rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor.core.messages import Answer, Asked, Effect, Pin, Retain, Retained, Unpin
+from supervisor.core.state import KEPT_SEALS, SealPoint, State
+
+Turn = tuple[State, list[Effect]]
+
+
+def with_seal(state: State, point: SealPoint) -> tuple[SealPoint, ...]:
+    """The newest seals with a new one; the pin of a pivot under way never leaves them."""
+    seals = (point, *state.seals)
+    pin = state.pivot.pin if state.pivot is not None else None
+    return seals[:KEPT_SEALS] + tuple(s for s in seals[KEPT_SEALS:] if s.point == pin)
+
+
+def retain(state: State) -> list[Effect]:
+    """After a new seal: delete what the rules do not keep."""
+    attempt = state.attempt
+    if attempt is None:
+        return []
+    return [Retain(attempt.number, attempt.resume.seal if attempt.resume else "")]
+
+
+def retained(state: State, event: Retained) -> Turn:
+    """These are gone: nothing falls back to them."""
+    seals = tuple(seal for seal in state.seals if seal.point.seal not in event.gone)
+    return replace(state, seals=seals), []
+
+
+def pin_asked(state: State, event: Asked) -> Turn:
+    """The verbs ``pin`` and ``unpin``; the shell has looked whether there is such a checkpoint."""
+    step = int(event.fields["step"])
+    if event.verb == "unpin":
+        return state, [Unpin(step), Answer(event.reply, {"unpinned": step})]
+    note = str(event.fields["note"])
+    return state, [Pin(step, note), Answer(event.reply, {"pinned": step})]

@@ -1,0 +1,87 @@
+"""Delete the checkpoints that no rule keeps, each journaled before it goes."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from supervisor import clock
+from supervisor.core.messages import Retain, Retained
+from supervisor.core.retention import Fate, Held, Marks, Retention, judge
+from supervisor.errors import StepkeeperError
+from supervisor.perform.output import say
+from supervisor.perform.parts import Parts
+from supervisor.sidecars import archive
+from supervisor.sidecars.checkpoints import marks
+from supervisor.sidecars.checkpoints.holdings import delete, holdings
+from trainer.contract.checkpoint_format import name_of, seal_of
+
+
+def survey(
+    run: Path, rules: Retention, attempt: int, resume: str, *, more: tuple[Held, ...] = ()
+) -> tuple[Fate, ...]:
+    """The fate of every ``.bin`` that is there now, and of ``more``. Raises OSError, RefusedError.
+
+    ``resume`` is the seal's digest of the resume point of ``attempt``, empty without one.
+    """
+    folder = run / "checkpoints"
+    pins = frozenset(marks.pins(folder))
+    pivots = archive.pinned_seals(run)
+    return judge((*holdings(folder), *more), rules, Marks(pins, pivots, attempt, resume))
+
+
+def retain(parts: Parts, effect: Retain) -> Retained:
+    """Delete what goes. One that cannot be deleted is an alarm and no more.
+
+    Raises OSError, RefusedError where it cannot be told what goes.
+    """
+    rules = parts.config.settings.retention
+    fates = survey(parts.run, rules, effect.attempt, effect.resume)
+    going = [fate for fate in fates if fate.goes]
+    _journal(parts, going)
+    deleted = [fate.held for fate in going if _delete(parts, fate.held)]
+    return Retained(tuple(held.seal for held in deleted if held.seal))
+
+
+def _journal(parts: Parts, going: list[Fate]) -> None:
+    """Before they go, so that no .bin is ever gone without a line.
+
+    After a crash in between, the next seal deletes them. On a full disk the journal owes the lines
+    until this very deletion has made room.
+    """
+    for fate in going:
+        held = fate.held
+        facts = {"step": held.step, "name": held.name, "bytes": held.bytes, "rule": fate.why}
+        with contextlib.suppress(OSError):
+            parts.events.append("checkpoint-deleted", facts, clock.wall(), once=True)
+    if going:
+        with contextlib.suppress(OSError):
+            parts.events.sync()
+
+
+def _delete(parts: Parts, held: Held) -> bool:
+    try:
+        delete(parts.checkpoints, held)
+    except OSError as error:
+        say(f"cannot delete {held.name}: {error.strerror or error}; it stays", alarm=True)
+        return False
+    return True
+
+
+def refuse_to_pin(run: Path, step: int) -> None:
+    """Raise StepkeeperError for a step whose sealed checkpoint is not there."""
+    folder = run / "checkpoints"
+    if not (folder / seal_of(step)).is_file():
+        raise StepkeeperError(
+            f"cannot pin step {step}: it has no sealed checkpoint; see stepkeeper checkpoints"
+        )
+    if not (folder / name_of(step)).is_file():
+        raise StepkeeperError(
+            f"cannot pin step {step}: its {name_of(step)} was deleted; only its seal is left"
+        )
+
+
+def refuse_to_unpin(run: Path, step: int) -> None:
+    """Raise StepkeeperError for a step that is not pinned."""
+    if step not in marks.pins(run / "checkpoints"):
+        raise StepkeeperError(f"cannot unpin step {step}: it is not pinned")
