@@ -12,6 +12,7 @@ import pytest
 
 from supervisor.core.policy import Algorithm, Arm, Policy, Unit
 from supervisor.core.restarting import RestartPolicy
+from supervisor.core.retention import Retention
 from supervisor.core.state import Settings
 from tests.support.world import Chances, World
 
@@ -19,7 +20,8 @@ ARMS = (Arm("alpha", 0.05, 0.7), Arm("beta", 0.1, 0.7), Arm("code", 0.0, 0.7), A
 POLICY = Policy(1, "1" * 32, Algorithm.UCB1, Unit.SHARE, ARMS)
 TIGHTER = tuple(replace(arm, cap=0.5) for arm in ARMS)
 POLICIES = (POLICY, replace(POLICY, number=2, digest="2" * 32, arms=TIGHTER))
-SETTINGS = Settings(cadence=100, restart=RestartPolicy(give_up_after=1e9))
+KEPT = Retention(keep_last=2, keep_every=0, keep_audit=1)  # as little as may be
+SETTINGS = Settings(cadence=100, retention=KEPT, restart=RestartPolicy(give_up_after=1e9))
 FAILS = {
     "spawn fails": 0.05,
     "seal fails": 0.02,

@@ -181,6 +181,7 @@ class World:
             assert self.trainer.attempt == found.attempt.number
             writer.trainer = self.trainer
         writer.sealed = self._sealed
+        writer.rules = self.settings.retention
         self.supervisor = Supervisor(self.disk, writer, self.rng, self._watch)
         self.supervisor.begin(state, found, self.now)
         self._count("supervisor started")

@@ -39,12 +39,10 @@ from supervisor.core.messages import (
     StageDone,
     Unpin,
 )
-from supervisor.core.retention import Held, Marks, Retention, judge
+from supervisor.core.retention import KEEPING, Held, Marks, judge
 from tests.support.world.disk import AttemptRecord, Disk, PivotFile, SealFile
 from tests.support.world.trainer import Trainer
 from trainer.contract.wire import Orders
-
-KEPT = Retention(keep_last=2, keep_every=0, keep_audit=1)  # as little as may be
 
 Reply = Event | Answer | Exit | None
 Writing = Generator[None, None, Reply]
@@ -67,6 +65,7 @@ class Writer:
         self.trainer: Trainer | None = None
         self.parent = False  # whether this life spawned it and can wait for its status
         self.now = 0.0
+        self.rules = KEEPING
         self.sealed: Callable[[Seal], None] = lambda _: None
 
     def perform(self, effect: Effect) -> Writing:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one short case per effect
@@ -141,7 +140,7 @@ class Writer:
         points += [disk.pivot.pin] if disk.pivot is not None else []
         pivots = frozenset(point.seal for point in points if point is not None)
         marks = Marks(frozenset(disk.pins), pivots, effect.attempt, effect.resume)
-        going = [fate.held for fate in judge(held, KEPT, marks) if fate.goes]
+        going = [fate.held for fate in judge(held, self.rules, marks) if fate.goes]
         for one in going:
             del disk.bins[one.step]
         return Retained(tuple(one.seal for one in going))
