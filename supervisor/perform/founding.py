@@ -50,6 +50,9 @@ first = 0.5                   # seconds before an attempt after one without prog
 most = 30.0                   # and at most so long
 give_up_after = 7200.0        # seconds without progress until it gives up (exit 10)
 
+[hang]
+least = 300.0                 # seconds without a report that a step is allowed, at least
+
 # The arms: text files, JSONL with a text field, or .bin token shards, in a folder or one file.
 {sources}"""
 
