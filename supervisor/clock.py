@@ -16,6 +16,21 @@ def wall() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
+def wall_of(seconds: float) -> str:
+    """Seconds since 1970 as ``2026-01-31T12:00:00Z``."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def unix() -> float:
+    """Wall seconds since 1970: what the clock says now, which may be set at any time."""
+    return time.time()
+
+
+def since_boot() -> float:
+    """Seconds since this boot, sleep included: how long a machine has been rented."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def pause(seconds: float) -> None:
     """Block the calling thread; for waiting commands, never for the daemon's loop."""
     time.sleep(seconds)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from supervisor import environment
+from supervisor import clock, environment
 from supervisor.cli import printing, standing
 from supervisor.cli.parameters import Json, Run, existing, place
 from supervisor.config import Config, load, parse_policy, read_policy, read_text
@@ -120,6 +120,7 @@ def _warnings(run: Path, config: Config) -> list[str]:
         for arm, source in config.sources.items()
         for name in _odd_files(source)
     ]
+    found += _limit_warnings(config)
     program = config.command[0]
     if shutil.which(program, path=config.env.get("PATH")) is None:
         found.append(f"run.toml: trainer.command: {program} is not a program that is found here")
@@ -133,6 +134,23 @@ def _warnings(run: Path, config: Config) -> list[str]:
                 f"run stepkeeper pivot {shlex.quote(str(run))} --policy {shlex.quote(str(edited))}"
             )
     return found
+
+
+def _limit_warnings(config: Config) -> list[str]:
+    limits, now = config.settings.limits, clock.unix()
+    if limits.stop_at is not None and limits.stop_at <= now:
+        over = printing.duration(now - limits.stop_at)
+        return [f"run.toml: limits.stop_at: it was {over} ago, so it cannot start"]
+    left = limits.left(now, 0.0)
+    needed = limits.needed(0.0, 0.0, 0)
+    if left is not None and left.seconds <= needed:
+        text = (
+            f"run.toml: limits.{left.name}: {printing.duration(left.seconds)} are left, and "
+            f"{printing.duration(needed)} are kept for a stop whose save is not measured yet "
+            "(3 times assumed_save, and margin): the run stops at once"
+        )
+        return [text]
+    return []
 
 
 def _odd_files(source: Path) -> list[str]:

@@ -14,6 +14,8 @@ import typer
 from supervisor import clock
 from supervisor.cli import printing, standing
 from supervisor.cli.parameters import Json, Run, existing
+from supervisor.cli.status_limits import line as limit_line
+from supervisor.cli.status_limits import time_left
 from supervisor.control.asking import request
 from supervisor.errors import UnknownError
 from supervisor.sidecars.checkpoints.seals import SealRecord
@@ -82,6 +84,7 @@ def gather(run: Path) -> dict[str, Any]:
         "policy": _policy(run),
         "pivot": _pivot(standing.record(run / "pivot.json")),
         "hold": bool(intent.get("hold")),
+        "limits": time_left(run, live, intent),
         "arms": _arms(run),
         "live": live,
     }
@@ -229,6 +232,8 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         + ("last seal" if sealed else "start")
     )
     lines.append(_policy_line(facts))
+    if facts["limits"]:
+        lines.append(limit_line(facts["limits"], facts["state"]))
     for name, arm in facts["arms"]["live"].items():
         loss = "-" if arm["loss"] is None else f"{arm['loss']:.4f}"
         failed = f", {arm['failed']} failed" if arm["failed"] else ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
 
 from supervisor.config.parsing import Section
 from trainer.contract.settings import TrainerSections
@@ -63,6 +64,20 @@ class LockSettings(Section):
     trust: bool = False
 
 
+def _moment(value: object) -> object:
+    """A date and time as TOML has them, or the same as text."""
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+class LimitSettings(Section):
+    """``[limits]``: when the run must have stopped, sealed, because the machine goes away."""
+
+    stop_at: Annotated[AwareDatetime, BeforeValidator(_moment)] | None = None
+    max_hours: float | None = Field(default=None, gt=0)
+    margin: float = Field(default=30.0, ge=0)
+    assumed_save: float = Field(default=60.0, ge=0)
+
+
 class RunFile(TrainerSections):
     """``run.toml``."""
 
@@ -73,3 +88,4 @@ class RunFile(TrainerSections):
     stop: StopSettings = StopSettings()
     hang: HangSettings = HangSettings()
     lock: LockSettings = LockSettings()
+    limits: LimitSettings = LimitSettings()

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from supervisor import environment
 from supervisor.config.parsing import parse, read_text
-from supervisor.config.run_file import RunFile
+from supervisor.config.run_file import LimitSettings, RunFile
 from supervisor.core.hang import HangPolicy
+from supervisor.core.limits import Limits
 from supervisor.core.restarting import RestartPolicy
 from supervisor.core.retention import Retention
 from supervisor.core.state import Settings
@@ -73,6 +74,7 @@ def load(run: Path) -> Config:
         boundary=file.checkpoint.sigusr1 == "boundary",
         grace=file.stop.grace,
         hang=HangPolicy(**file.hang.model_dump()),
+        limits=_limits(file.limits),
         restart=RestartPolicy(
             restart.first, restart.most, restart.fall_back_after, restart.give_up_after
         ),
@@ -91,6 +93,15 @@ def load(run: Path) -> Config:
         steps=file.train.steps,
         digest=sha256(data).hexdigest()[:32],
         trust_locks=file.lock.trust,
+    )
+
+
+def _limits(file: LimitSettings) -> Limits:
+    return Limits(
+        stop_at=file.stop_at.timestamp() if file.stop_at is not None else None,
+        max_seconds=file.max_hours * 3600 if file.max_hours is not None else None,
+        margin=file.margin,
+        assumed_save=file.assumed_save,
     )
 
 

@@ -11,11 +11,12 @@ from supervisor.core.bandit import Retired, reconcile
 from supervisor.core.ending import drained, ended, follow_up, spawn_failed
 from supervisor.core.folding import bad_report, take_reports
 from supervisor.core.keeping import pin_asked, retained
-from supervisor.core.lifecycle import kill, phases_to_order, spawn, stop, stop_asked
+from supervisor.core.lifecycle import kill, phases_to_order, spawn, stop, stop_asked, time_told
 from supervisor.core.messages import (
     Answer,
     Asked,
     BadReport,
+    ClockStepped,
     Effect,
     Ended,
     Event,
@@ -26,6 +27,7 @@ from supervisor.core.messages import (
     KeepBandit,
     KeepIntent,
     LeaveTerminal,
+    LimitNear,
     Moved,
     Quiet,
     Recorded,
@@ -98,7 +100,7 @@ def _begin(state: State, found: Found, now: float) -> Turn:
         # An earlier life may have died before it wrote them; without, the trainer waits in vain.
         effects += [KeepBandit(state.bandit), GiveOrders(orders)]
     if found.stop_unfinished:
-        state, more = stop(state, by="an earlier stop", now=now)
+        state, more = stop(state, by="", now=now)
         if state.attempt is None and not any(isinstance(effect, Exit) for effect in more):
             more += [KeepIntent("stop", "", done=True), Exit(0)]
         return state, effects + more
@@ -139,6 +141,8 @@ def _turn(state: State, event: Event, now: float) -> Turn:
             return _failed(state, event, now)
         case SourcesSeen():
             return _sources_seen(state, event)
+        case LimitNear() | ClockStepped():
+            return time_told(state, event, now)
         case Quiet():
             return hanging.quiet(state, event)
         case Moved():

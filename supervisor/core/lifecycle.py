@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor.core.bandit import BanditState, fresh, reconcile
+from supervisor.core.limits import DEADLINE
 from supervisor.core.messages import (
     Answer,
     Asked,
     Cause,
+    ClockStepped,
     Effect,
     Exit,
     Journal,
     KeepBandit,
     KeepIntent,
+    LimitNear,
     ReportsPosition,
     Say,
     SignalTrainer,
@@ -79,18 +82,26 @@ def _bandit_at(state: State) -> BanditState:
 
 
 def stop(state: State, *, by: str, hold: bool = False, at_once: bool = False, now: float) -> Turn:
-    """The operator wants the run stopped; wins over any restart rule."""
+    """The operator wants the run stopped; wins over any restart rule.
+
+    ``by`` is empty where an earlier life of the supervisor has begun this stop.
+    """
     held = hold or None  # a stop that does not ask for it leaves an earlier hold as it is
-    effects: list[Effect] = [KeepIntent("stop", by, done=False, hold=held)]
+    told: list[Effect] = []
     first = state.want is not Want.STOP
     state = replace(state, want=Want.STOP)
     attempt = state.attempt
+    if first and by:
+        step = attempt.last_step if attempt else None
+        told = [Journal("stop-asked", {"by": by, "step": step})]
     if state.life is Life.BACKOFF or (state.life is Life.IDLE and _pivot_rests(state)):
         return replace(state, life=Life.IDLE, deadline=None), [
+            *told,
             KeepIntent("stop", by, done=True, hold=held),
             Say("stopped; no trainer was running"),
             Exit(0),
         ]
+    effects: list[Effect] = [KeepIntent("stop", by, done=False, hold=held), *told]
     if attempt is not None:
         if state.life in (Life.STARTING, Life.RUNNING, Life.STOPPING) and (
             at_once or state.life is Life.STARTING
@@ -98,7 +109,8 @@ def stop(state: State, *, by: str, hold: bool = False, at_once: bool = False, no
             state, more = kill(state)
             effects += more
         elif state.life is Life.RUNNING:
-            text = f"stopping, asked by {by}: the trainer saves at the end of its step"
+            who = by or "an earlier stop"
+            text = f"stopping, asked by {who}: the trainer saves at the end of its step"
             effects += [SignalTrainer(attempt.number, "TERM"), Say(text)]
             state = replace(state, life=Life.STOPPING, deadline=now + grace(state))
         elif not first:
@@ -138,3 +150,32 @@ def stop_asked(state: State, event: Asked, now: float) -> Turn:
         now=now,
     )
     return state, [Answer(event.reply, {"stopping": True}), *effects]
+
+
+def time_told(state: State, event: LimitNear | ClockStepped, now: float) -> Turn:
+    """News of the clocks."""
+    if isinstance(event, LimitNear):
+        return _limit_near(state, event, now)
+    return _clock_stepped(state, event)
+
+
+def _limit_near(state: State, event: LimitNear, now: float) -> Turn:
+    """A time limit of the machine is as near as a stop needs: as the operator's stop, in time."""
+    if state.want is Want.STOP:
+        return state, []
+    facts = {"limit": event.limit, "left": round(event.left, 1), "needed": round(event.needed, 1)}
+    when = f"is {event.left:.0f} s away" if event.left > 0 else f"was {-event.left:.0f} s ago"
+    text = f"limits.{event.limit} {when} and a stop may need {event.needed:.0f} s: stopping now"
+    state, effects = stop(state, by=DEADLINE, now=now)
+    return state, [Journal(DEADLINE, facts), Say(text), *effects]
+
+
+def _clock_stepped(state: State, event: ClockStepped) -> Turn:
+    """Say that the wall clock jumped: a limit in wall time has come nearer or gone farther."""
+    way = "forward" if event.seconds > 0 else "back"
+    text = f"the clock was set {way} by {abs(event.seconds):.0f} s, or the machine slept"
+    if event.left is not None:
+        there = f"{event.left:.0f} s away" if event.left > 0 else f"{-event.left:.0f} s ago"
+        text += f"; by it limits.stop_at is {there}"
+    facts = {"seconds": round(event.seconds, 1), "left": event.left and round(event.left, 1)}
+    return state, [Journal("clock-stepped", facts), Say(text, alarm=event.left is not None)]

@@ -97,6 +97,7 @@ def checkpoint_written(state: State, report: Checkpoint, event: Reports) -> Turn
         *more,
     ]
     attempt = replace(attempt, longest_save=longest)
+    state = replace(state, longest_save=max(state.longest_save, report.seconds))
     return replace(state, attempt=attempt, pending=(*state.pending, pending)), effects
 
 

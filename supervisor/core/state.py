@@ -19,6 +19,7 @@ from enum import StrEnum
 
 from supervisor.core.bandit import BanditState
 from supervisor.core.hang import PATIENT, UNMEASURED, HangPolicy, Pace
+from supervisor.core.limits import UNLIMITED, Limits
 from supervisor.core.messages import (
     Cause,
     LedgerPosition,
@@ -79,6 +80,7 @@ class Settings:
     restart: RestartPolicy = USUAL
     hang: HangPolicy = PATIENT
     retention: Retention = KEEPING
+    limits: Limits = UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,7 @@ class State:
     """Everything the next decision depends on, but the event and the time.
 
     ``named`` are phases since the newest seal that ran otherwise than decided, as reported.
+    ``longest_save`` is the slowest that any attempt of this supervisor reported, in seconds.
     While ``trouble`` (of the disk) is not empty, a trainer's silence proves nothing.
     """
 
@@ -221,3 +224,4 @@ class State:
     pivot: Pivot | None = None
     deadline: float | None = None
     trouble: str = ""
+    longest_save: float = 0.0

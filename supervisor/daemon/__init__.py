@@ -10,6 +10,7 @@ import contextlib
 import os
 import selectors
 from collections import deque
+from collections.abc import Callable
 
 from supervisor import clock
 from supervisor.config import Config
@@ -31,17 +32,18 @@ from supervisor.core.messages import (
     Tick,
     Verify,
 )
-from supervisor.core.state import Life
-from supervisor.daemon.admission import admit
+from supervisor.core.state import Life, State
+from supervisor.daemon.admission import admit, refuse_after_limit
 from supervisor.daemon.describe import held
 from supervisor.daemon.errand import Errand
 from supervisor.daemon.following import AHEAD, POLL_SECONDS, Following
 from supervisor.daemon.gate import enter
 from supervisor.daemon.projections import Projections
 from supervisor.daemon.readback import ReadBack
-from supervisor.daemon.recovery import recover
+from supervisor.daemon.recovery import Recovered, recover
 from supervisor.daemon.service_limits import ServiceLimits
 from supervisor.daemon.silence import Silence
+from supervisor.daemon.time_left import TimeLeft
 from supervisor.daemon.upkeep import MORE_SECONDS, Upkeep
 from supervisor.perform import Performer, say
 from supervisor.perform.intent import write_start
@@ -88,6 +90,8 @@ class Daemon:
             self._notifier.extend(MORE_SECONDS)
             lock = enter(self._config, moved=self._moved)
             closing.callback(os.close, lock)
+            if self._errand is None:
+                refuse_after_limit(self._config)
             # Signals first: one that arrives while we recover is kept, not lost.
             signals = closing.enter_context(Signals())
             recovered = recover(self._config)
@@ -107,8 +111,8 @@ class Daemon:
             self._performer = Performer(parts, self._put)
             self._performer.start()
             self._projections = Projections(self._performer.submit)
-            limits = ServiceLimits(self._config.run, {} if self._errand else self._environ)
-            self._upkeep = Upkeep(self._config, self._notifier, server, self._inbox.append, limits)
+            looks = self._looks(recovered, closing)
+            self._upkeep = Upkeep(self._config, self._notifier, server, self._inbox.append, looks)
             closing.callback(self._upkeep.close)
             closing.callback(self._readback.close)
             closing.callback(self._performer.close)
@@ -128,6 +132,17 @@ class Daemon:
             if done and not self._notifier.told_ready:
                 self._notifier.ready()  # as for a stop that had only to be finished
             self._notifier.stopping()
+
+    def _looks(
+        self, recovered: Recovered, closing: contextlib.ExitStack
+    ) -> tuple[Callable[[State], None], ...]:
+        """What else is looked at about once a second."""
+        service = ServiceLimits(self._config.run, {} if self._errand else self._environ)
+        closing.callback(service.close)
+        if self._errand:
+            return (service.look,)
+        limits = recovered.state.settings.limits
+        return service.look, TimeLeft(limits, recovered.start.seconds, self._inbox.append).look
 
     def _register(self, signals: Signals, server: Server) -> None:
         self._selector.register(self._wake, selectors.EVENT_READ, "wake")

@@ -1,18 +1,19 @@
-"""Which requests the core decides, and the answers to those that it never sees."""
+"""What is let in: a start within its limits, and the requests that the core decides."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from supervisor import clock
 from supervisor.config import Config
 from supervisor.core.messages import Asked
 from supervisor.core.state import State
 from supervisor.daemon.describe import describe
-from supervisor.errors import StepkeeperError
-from supervisor.perform import unattended
+from supervisor.errors import StepkeeperError, UsageError
+from supervisor.perform import read_intent, unattended
 from supervisor.perform.retaining import refuse_to_pin, refuse_to_unpin
-from supervisor.sidecars import archive
+from supervisor.sidecars import archive, attempts
 
 
 def admit(
@@ -56,3 +57,18 @@ def _read_policy(config: Config, state: State, fields: dict[str, Any]) -> dict[s
         return {"error": f"cannot pivot: {error}"}
     fields.update(policy=policy, text=text)
     return None
+
+
+def refuse_after_limit(config: Config) -> None:
+    """Raise UsageError where ``stop_at`` has passed and nothing is left to stop and seal."""
+    stop_at, now = config.settings.limits.stop_at, clock.unix()
+    if stop_at is None or now < stop_at:
+        return
+    last, intent = attempts.last(config.run), read_intent(config.run)
+    stopping = intent.get("want") == "stop" and not intent.get("done")
+    if stopping or (last is not None and last.ended is None):
+        return
+    raise UsageError(
+        f"cannot start {config.run}: limits.stop_at = {clock.wall_of(stop_at)} in run.toml was "
+        f"{now - stop_at:.0f} s ago; set a later one or remove it, then start again"
+    )

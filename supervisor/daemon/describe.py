@@ -36,6 +36,10 @@ def describe(state: State) -> dict[str, Any]:
         "want": str(state.want),
         "policy": state.policy.number,
         "failures": state.restarts.failures,
+        "limits": {
+            "stop_at": state.settings.limits.stop_at,
+            "max_seconds": state.settings.limits.max_seconds,
+        },
         "attempt": None
         if attempt is None
         else {

@@ -10,7 +10,6 @@ from supervisor.core.messages import Event, SourcesSeen
 from supervisor.core.state import State, Want
 from supervisor.daemon.describe import one_line
 from supervisor.daemon.in_force import settings_files, settings_news
-from supervisor.daemon.service_limits import ServiceLimits
 from supervisor.errors import StepkeeperError
 from supervisor.perform import say
 from supervisor.process.sdnotify import Notifier
@@ -32,13 +31,13 @@ class Upkeep:
         notifier: Notifier,
         server: Server,
         put: Callable[[Event], None],
-        limits: ServiceLimits,
+        looks: tuple[Callable[[State], None], ...],
     ) -> None:
         self._config = config
+        self._looks = looks
         self._notifier = notifier
         self._server = server
         self._put = put
-        self._limits = limits
         self.watch = Watch((*config.sources.values(), *settings_files(config.run)))
         self._deaf = ""
         self._due = self._watchdog_due = 0.0
@@ -60,8 +59,9 @@ class Upkeep:
             if state.want is Want.STOP or not self._notifier.told_ready:
                 # Which stop takes too long, and which start, is for the core to say.
                 self._notifier.extend(MORE_SECONDS)
-            self._limits.look(state)
             self.look_around(state)
+            for look in self._looks:
+                look(state)
             for asked in self._server.ready():
                 self._put(asked)
             self._renew()
@@ -77,7 +77,6 @@ class Upkeep:
     def close(self) -> None:
         """Stop watching."""
         self.watch.close()
-        self._limits.close()
 
     def _renew(self) -> None:
         """Bind the socket again if it is gone; a run does not end for want of one."""

@@ -22,7 +22,7 @@ SCHEMA = "stepkeeper.intent/2"
 class Start(NamedTuple):
     """When an operator last started the run: behind attempt ``after``, on this boot.
 
-    ``seconds`` are those of the monotonic clock of the boot ``boot_id``.
+    ``seconds`` are those since the boot ``boot_id``.
     """
 
     after: int
@@ -83,7 +83,7 @@ def start_of(intent: dict[str, Any], last: int) -> Start:
 
     ``last`` is the newest attempt's number. Another boot begins its time anew, not its counts.
     """
-    here, now = boot_id(), clock.monotonic()
+    here, now = boot_id(), clock.since_boot()
     if not intent or intent.get("done"):
         return Start(last, here, now)
     told = intent.get("start")

@@ -173,6 +173,26 @@ class StacksRecorded:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitNear:
+    """A time limit leaves no more than a stop needs: ``left`` seconds until ``limit``."""
+
+    limit: str
+    left: float
+    needed: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClockStepped:
+    """The wall clock went ``seconds`` further than time did: set, or the machine slept.
+
+    ``left`` are the seconds until stop_at by the new time, or None without such a limit.
+    """
+
+    seconds: float
+    left: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed; sent when a deadline of the state is due."""
 
@@ -192,6 +212,8 @@ Event = (
     | StageDone
     | Failed
     | SourcesSeen
+    | LimitNear
+    | ClockStepped
     | Quiet
     | Moved
     | StacksRecorded
