@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +14,17 @@ from tests.support.waiting import wait_until
 T = TypeVar("T")
 PYTHON = f"{HOME}/venv/bin/python3"
 TRAINER = (PYTHON, "-S", f"{HOME}/code/tests/support/scripted_trainer.py")
+
+_DEBUGGER = """
+import ctypes, os, sys
+pid, ptrace = int(sys.argv[1]), ctypes.CDLL(None, use_errno=True).ptrace
+seize, interrupt = 0x4206, 0x4207
+if ptrace(seize, pid, None, None) or ptrace(interrupt, pid, None, None):
+    sys.exit(os.strerror(ctypes.get_errno()))
+os.waitpid(pid, 0x40000000)
+print("held", flush=True)
+os.waitpid(pid, 0x40000000)
+"""
 
 
 def within(**options: object) -> list[str]:
@@ -85,6 +96,23 @@ class Service:
     def signal(self, name: str, pid: int) -> None:
         """Signal one process of the machine."""
         self.machine.call("kill", "-s", name, str(pid))
+
+    def enter(self, pid: int, *words: str) -> None:
+        """Run a command as the unit's user among the files that a process of it sees."""
+        account = ("setpriv", "--reuid=stepkeeper", "--regid=stepkeeper", "--init-groups")
+        self.machine.call("nsenter", "--mount", f"--target={pid}", "--", *account, *words)
+
+    @contextlib.contextmanager
+    def held_still(self, pid: int) -> Iterator[None]:
+        """A debugger holds a process, which sees no signal but SIGKILL meanwhile."""
+        process = self.machine.open(PYTHON, "-c", _DEBUGGER, str(pid))
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "held\n"
+            yield
+        finally:
+            process.kill()
+            process.communicate()
 
     def proc(self, pid: int, name: str) -> Path:
         """A file of a process in the machine."""

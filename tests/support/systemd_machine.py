@@ -23,6 +23,11 @@ HERE = Path(__file__).parent
 HOME = "/opt/stepkeeper"
 STATE = "/var/lib/stepkeeper"
 BOOT_SECONDS = 60.0
+_ENVIRONMENT = {
+    "PATH": f"{HOME}/venv/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LANG": "C.UTF-8",
+    "STEPKEEPER_STATE": STATE,
+}
 _NEEDED = ("unshare", "nsenter", "systemctl", "mount", "pivot_root")
 
 
@@ -94,16 +99,24 @@ class Machine:
         """Run a command in there; its output as text."""
         account = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"] if user else []
         done = subprocess.run(
-            ["nsenter", "--all", f"--target={self._pid}", "--", *account, *words],
+            [*self._enter(), *account, *words],
             capture_output=True,
             text=True,
             timeout=seconds,
             check=False,
             stdin=subprocess.DEVNULL,
-            env={"PATH": f"{HOME}/venv/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"},
+            env=_ENVIRONMENT,
         )
         assert done.returncode == 0 or not check, f"{words}\n{done.stdout}{done.stderr}"
         return done
+
+    def open(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command in there; the caller ends it."""
+        command = [*self._enter(), *words]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_ENVIRONMENT)
+
+    def _enter(self) -> tuple[str, ...]:
+        return ("nsenter", "--all", f"--target={self._pid}", "--")
 
     def install(self, path: str, text: str) -> None:
         """Write a file in there, with its folders."""

@@ -1,0 +1,97 @@
+"""The supervisor killed under a real systemd: the trainer goes on and is adopted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.service import Service, within
+
+pytestmark = pytest.mark.system
+
+Serve = Callable[..., Service]
+
+
+def kill_main(service: Service) -> int:
+    """SIGKILL to the supervisor; the pid of the next one, once it says READY."""
+    before = service.main
+    service.signal("KILL", before)
+    service.until(lambda: service.main not in (0, before), "the next supervisor")
+    service.until(lambda: service.show("ActiveState") == "active", "an active unit")
+    return service.main
+
+
+@pytest.mark.timeout(180)
+def test_a_supervisor_killed_again_and_again_costs_no_step(serve: Serve, *, thorough: bool) -> None:
+    """More often than systemd's own limit of starts allows; the trainer's world stays as it was."""
+    service = serve(within(rate=50, every=200), every=200).start()
+    service.until_step(10)
+    trainer = service.trainer()
+    times = 20 if thorough else 7
+    for number in range(times):
+        main = kill_main(service)
+        for folder in ("/tmp", "/var/tmp", "/dev/shm"):  # noqa: S108 - the trainer's own
+            service.enter(trainer, "touch", f"{folder}/still-{number}")
+            service.enter(main, "ls", f"{folder}/still-{number}")
+        assert service.trainer() == trainer
+    service.until_more(20)
+    service.stop()
+    assert len(service.run.attempts()) == 1
+    assert int(service.show("NRestarts")) == times
+
+
+def test_a_supervisor_that_stands_still_is_replaced_by_the_watchdog(serve: Serve) -> None:
+    service = serve(within(rate=50, every=100_000), every=100_000)
+    service.drop_in("WatchdogSec=1s")
+    service.start()
+    service.until_step(10)
+    trainer, main = service.trainer(), service.main
+    service.signal("STOP", main)
+    service.until(lambda: service.main not in (0, main), "the next supervisor")
+    assert "Watchdog timeout" in service.journal()
+    service.until_more()
+    assert service.trainer() == trainer
+    service.stop()
+
+
+def test_a_reload_keeps_supervisor_and_trainer(serve: Serve) -> None:
+    service = serve(within(rate=50, every=100_000), every=100_000).start()
+    service.until_step(10)
+    before = (service.main, service.trainer())
+    service.machine.call("systemctl", "reload", service.unit)
+    service.until_more()
+    assert (service.main, service.trainer()) == before
+    service.stop()
+
+
+@pytest.mark.parametrize("whom", ["all", "main"])
+def test_a_save_by_systemctl_kill_spares_the_data_workers(serve: Serve, whom: str) -> None:
+    service = serve(within(rate=50, every=100_000, workers=2), every=100_000).start()
+    service.until_step(10)
+    before = service.pids()
+    assert len(before) == 3
+    service.machine.call("systemctl", "kill", f"--kill-whom={whom}", "-s", "USR1", service.unit)
+    service.until(service.run.seals, "a seal")
+    service.until_more(10)
+    assert service.pids() == before
+    assert {seal["reason"] for seal in service.run.seals().values()} == {"signal"}
+    service.stop()
+
+
+def test_a_unit_too_tight_for_the_saves_is_warned_of(serve: Serve) -> None:
+    service = serve(within(rate=50, every=20, slow_save=0.5), every=20)
+    service.drop_in("TimeoutStopSec=1s\nKillMode=mixed\nPrivateTmp=yes")
+    service.start()
+    service.until(lambda: service.run.seals(), "a measured save")
+    said = ("TimeoutStopSec=1 of", "a save took 0.", "KillMode=mixed of", "PrivateTmp=yes of")
+    for words in said:
+        service.until(lambda words=words: words in service.journal(), words)
+
+
+def test_a_unit_as_it_comes_is_not_warned_of(serve: Serve) -> None:
+    service = serve(within(rate=50, every=20), every=20).start()
+    service.until(service.run.seals, "a seal")
+    service.until(lambda: "sealed" in service.show("StatusText"), "the loop's next round")
+    assert "ALARM" not in service.journal()
+    service.stop()

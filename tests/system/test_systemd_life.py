@@ -1,0 +1,57 @@
+"""A run's whole life under a real systemd: its ends, a reboot, too little memory, an upgrade."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.service import Service, within
+from tests.support.systemd_machine import HOME
+
+pytestmark = pytest.mark.system
+
+Serve = Callable[..., Service]
+
+
+def test_a_finished_run_leaves_an_inactive_unit(serve: Serve) -> None:
+    service = serve(within(rate=200, steps=50)).start()
+    service.until(lambda: service.show("ActiveState") == "inactive", "the end")
+    assert service.show("Result") == "success"
+    assert service.run.last_step() == 50
+    service.check_stopped()
+
+
+def test_a_run_without_progress_fails_its_unit_and_is_not_started_again(serve: Serve) -> None:
+    restart = "[restart]\nfirst = 0.05\nmost = 0.05\ngive_up_after = 0.5\n"
+    service = serve(within(rate=200, exit_at=5), settings=restart)
+    service.machine.call("systemctl", "start", "--no-block", service.unit)
+    service.until(lambda: service.show("ActiveState") == "failed", "a failed unit")
+    assert service.show("ExecMainStatus") == "10"
+    assert service.show("NRestarts") == "0"
+    assert service.pids() == []
+
+
+def test_a_trainer_killed_is_started_again_under_the_same_supervisor(serve: Serve) -> None:
+    service = serve(within(rate=100, every=20, kill_at=50, attempts=1), every=20).start()
+    main = service.main
+    service.until(lambda: len(service.run.attempts()) == 2, "the second attempt")
+    service.until_step(80)
+    assert service.main == main
+    service.stop()
+
+
+def test_an_enabled_run_trains_on_after_a_reboot(serve: Serve) -> None:
+    service = serve(within(rate=50, every=100_000), every=100_000).start()
+    service.machine.call("systemctl", "enable", service.unit)
+    service.until_step(10)
+    service.machine.halt()
+    last = service.run.last_step()
+    assert last in service.run.seals()
+    service.machine.boot("multi-user.target")
+    service.until_step(last + 20)
+    assert service.show("ActiveState") == "active"
+    service.stop()
+    _, second = service.run.attempts()
+    assert second["resume"]["step"] == last
+    service.machine.call("systemctl", "disable", service.unit)
