@@ -207,17 +207,11 @@ def stop(
 def _is_stopped(run: Path, *, hold: bool) -> bool:
     intent = standing.record(run / "intent.json") or {}
     stopped = intent.get("want") == "stop" and bool(intent.get("done"))
-    return stopped and not _unfinished(run) and (bool(intent.get("hold")) or not hold)
-
-
-def _unfinished(run: Path) -> bool:
-    """Whether an attempt's end is not recorded: its trainer lives, or nobody saw it end."""
-    record = standing.last_attempt(run)
-    return standing.trained(run) or (record is not None and not record.get("ended"))
+    return stopped and not standing.unfinished(run) and (bool(intent.get("hold")) or not hold)
 
 
 def _stop_unattended(run: Path, fields: dict[str, Any]) -> None:
-    if _unfinished(run):
+    if standing.unfinished(run):
         asking.visit(run, "stop", fields)
         return
     # Imported here: it is not needed where a supervisor answers.

@@ -31,6 +31,12 @@ def trained(run: Path) -> bool:
     return held(run / "trainer.lock")
 
 
+def unfinished(run: Path) -> bool:
+    """Whether an attempt's end is not recorded: its trainer lives, or nobody saw it end."""
+    record = last_attempt(run)
+    return trained(run) or (record is not None and not record.get("ended"))
+
+
 def name_of(run: Path) -> str:
     """What the run's sidecars are called. Raises UnknownError where run.toml cannot be read."""
     path = run / "run.toml"

@@ -15,8 +15,10 @@ from supervisor.core.policy import Policy
 from supervisor.errors import StepkeeperError
 from supervisor.perform.intent import write_intent
 from supervisor.perform.retaining import refuse_to_pin, refuse_to_unpin
+from supervisor.process.identity import Identity
+from supervisor.process.leftovers import end_leftovers
 from supervisor.process.locks import take
-from supervisor.sidecars import archive
+from supervisor.sidecars import archive, attempts
 from supervisor.sidecars.archive import PivotModel
 from supervisor.sidecars.checkpoints import marks
 from supervisor.sidecars.events import Events
@@ -50,6 +52,17 @@ def release(run: Path) -> None:
     """Let a held run start again. Raises LockHeldError."""
     with _alone(run):
         write_intent(run, "run", by(), done=True, hold=False)
+
+
+def end_left(run: Path) -> list[int]:
+    """End what the newest trainer left behind, workers that hold a GPU above all; their pids.
+
+    Raises LockHeldError, TimeoutError where one outlives SIGKILL.
+    """
+    with _alone(run):
+        last = attempts.last(run)
+        identity = Identity(**last.identity.model_dump()) if last and last.identity else None
+        return end_leftovers(run, (identity,) if identity else ())
 
 
 def pin(run: Path, step: int, note: str) -> None:

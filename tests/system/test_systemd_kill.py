@@ -35,10 +35,10 @@ def test_a_supervisor_killed_again_and_again_costs_no_step(serve: Serve, *, thor
             service.enter(trainer, "touch", f"{folder}/still-{number}")
             service.enter(main, "ls", f"{folder}/still-{number}")
         assert service.trainer() == trainer
+    assert int(service.show("NRestarts")) == times
     service.until_more(20)
     service.stop()
     assert len(service.run.attempts()) == 1
-    assert int(service.show("NRestarts")) == times
 
 
 def test_a_supervisor_that_stands_still_is_replaced_by_the_watchdog(serve: Serve) -> None:
@@ -76,14 +76,14 @@ def test_a_save_by_systemctl_kill_spares_the_data_workers(serve: Serve, whom: st
     service.until_more(10)
     assert service.pids() == before
     assert {seal["reason"] for seal in service.run.seals().values()} == {"signal"}
-    service.stop()
+    service.stop()  # and of the workers, which ignore SIGTERM, nothing is left either
 
 
 def test_a_unit_too_tight_for_the_saves_is_warned_of(serve: Serve) -> None:
     service = serve(within(rate=50, every=20, slow_save=0.5), every=20)
     service.drop_in("TimeoutStopSec=1s\nKillMode=mixed\nPrivateTmp=yes")
     service.start()
-    service.until(lambda: service.run.seals(), "a measured save")
+    service.until(service.run.seals, "a measured save")
     said = ("TimeoutStopSec=1 of", "a save took 0.", "KillMode=mixed of", "PrivateTmp=yes of")
     for words in said:
         service.until(lambda words=words: words in service.journal(), words)

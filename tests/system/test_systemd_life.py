@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.service import Service, within
-from tests.support.systemd_machine import HOME
 
 pytestmark = pytest.mark.system
 
