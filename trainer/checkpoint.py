@@ -27,6 +27,7 @@ from trainer.contract.checkpoint_format import (
     format_companion,
     name_of,
     pack_header,
+    room_for,
     seal_of,
     size_of,
 )
@@ -34,7 +35,6 @@ from trainer.phases import phase_record
 from trainer.state import State
 
 _CHUNK = 1 << 24
-_MARGIN = 1 << 20  # for the companion, and for those who share the disk
 
 
 class Saved(NamedTuple):
@@ -59,9 +59,9 @@ def write(folder: Path, state: State, reason: str, identities: dict[str, Any]) -
     if path.exists() and (folder / seal_of(state.step)).exists():
         raise SealedError(f"cannot write {path}: that step is sealed already")
     folder.mkdir(exist_ok=True)
-    free = shutil.disk_usage(folder).free
-    if free < size + _MARGIN:
-        text = f"{size + _MARGIN} bytes are needed and {free} are free"
+    free, needed = shutil.disk_usage(folder).free, room_for(state.n_params)
+    if free < needed:
+        text = f"{needed} bytes are needed and {free} are free"
         raise OSError(errno.ENOSPC, text, str(path))
     temporary = durable.temporary_for(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)

@@ -1,7 +1,8 @@
 """Carry out a checkpoint that is due: sync the reports, write, try again, report.
 
-A full disk is waited for. Any other failure is tried again with a new file, never with the one
-whose sync failed, and then left to the next occasion half a minute later or more.
+A disk that is full or read-only is waited for. Any other failure is tried again with a new file,
+never with the one whose sync failed, and then left to the next occasion half a minute later or
+more.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from trainer.state import State
 
 _TRIES = 3
 _REST_AFTER_FAILURE = 30.0
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _PAUSE_WHEN_FULL = 0.5
 _PATIENCE_OF_A_STOP = 30.0
 
@@ -106,5 +107,6 @@ class Keeper:
                 self._rest_until = clock.seconds() + _REST_AFTER_FAILURE
                 return None
             if full:
-                self._reports.send("doing", what="wait", step=state.step)
+                if tries == 1:  # once: each line of it would take room
+                    self._reports.send("doing", what="wait", step=state.step)
                 clock.pause(_PAUSE_WHEN_FULL)

@@ -1,7 +1,7 @@
 """Reports to the supervisor: whole lines appended to a file, none of them ever lost.
 
-A line that cannot be written, because the disk is full, is tried again until it can: training
-pauses rather than go on unrecorded.
+A line that cannot be written, because the disk is full or fails, is tried again until it can:
+training pauses rather than go on unrecorded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trainer.contract.durable import AppendFile
 from trainer.contract.wire import ReportName, format_report
 from trainer.errors import TrainerError
 
-_TRIED_AGAIN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
+_TRIED_AGAIN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _PATIENCE_OF_A_STOP = 30.0
 

@@ -1,12 +1,11 @@
 """The command ``logs``: what the trainer printed, attempt after attempt, or the supervisor.
 
-Bytes are passed on as they are, as ``cat`` does.
+Bytes are passed on as they are, as ``cat`` does; where the middle is not kept, a line says so.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +15,7 @@ import typer
 from supervisor.cli import printing
 from supervisor.cli.parameters import Run, existing
 from supervisor.cli.reading_follow import follow
+from supervisor.cli.reading_holes import last_whole, pass_on
 from supervisor.errors import UnknownError, UsageError
 
 SUPERVISOR_LOG = "supervisor.log"
@@ -90,9 +90,8 @@ class _Source:
                         f"cannot follow {self._path} any more: it holds {size} bytes, it held "
                         f"{self._offset}"
                     )
-                file.seek(self._offset)
-                shutil.copyfileobj(file, sys.stdout.buffer)
-                before, self._offset = self._offset, file.tell()
+                before = self._offset
+                self._offset = pass_on(file.fileno(), before, sys.stdout.buffer)
         except FileNotFoundError:
             return False
         sys.stdout.flush()
@@ -143,8 +142,9 @@ def _start_of_last(path: Path, n: int) -> int:
             return size
         file.seek(size - 1)
         newlines = n + 1 if file.read(1) == b"\n" else n  # the last of these is before the lines
-        while at:
-            begin = max(0, at - _BLOCK)
+        first = last_whole(file.fileno())
+        while at > first:
+            begin = max(first, at - _BLOCK)
             file.seek(begin)
             data = file.read(at - begin)
             where = len(data)
@@ -153,4 +153,4 @@ def _start_of_last(path: Path, n: int) -> int:
             if not newlines:
                 return begin + where + 1
             at = begin
-    return 0
+    return first

@@ -76,6 +76,7 @@ def gather(run: Path) -> dict[str, Any]:
         "rate": ((live or {}).get("attempt") or {}).get("rate") if alive else None,
         "doing": ((live or {}).get("attempt") or {}).get("doing") if alive else None,
         "silence": (live or {}).get("hang") if alive else None,
+        "trouble": (live or {}).get("trouble", ""),
         "attempt": _attempt(attempt),
         "ledger": {"step": line["step"], "chain": line["chain"]} if line else None,
         "sealed": _sealed(run, seals[0]) if seals else None,
@@ -210,6 +211,8 @@ def _alarms(facts: dict[str, Any]) -> list[str]:
         found.append(
             f"nothing runs, and nobody stopped it (its end: {ended}): stepkeeper run {run}"
         )
+    if facts["trouble"]:
+        found.append(f"training is held: {facts['trouble']}")
     if facts["supervisor"]["alive"] and not facts["supervisor"]["answers"]:
         found.append("the supervisor holds the run but does not answer")
     return found

@@ -78,6 +78,17 @@ class LimitSettings(Section):
     assumed_save: float = Field(default=60.0, ge=0)
 
 
+class DiskSettings(Section):
+    """``[disk]``: room that is kept free, in MiB of 1,048,576 bytes.
+
+    ``hold_below`` of None is 16 MiB; it and ``reserve`` are at most a fiftieth of the file system.
+    """
+
+    reserve: float = Field(default=64.0, ge=0)
+    hold_below: float | None = Field(default=None, ge=0)
+    output_log: float = Field(default=64.0, ge=0)
+
+
 class RunFile(TrainerSections):
     """``run.toml``."""
 
@@ -89,3 +100,4 @@ class RunFile(TrainerSections):
     hang: HangSettings = HangSettings()
     lock: LockSettings = LockSettings()
     limits: LimitSettings = LimitSettings()
+    disk: DiskSettings = DiskSettings()

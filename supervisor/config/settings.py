@@ -9,13 +9,24 @@ from pathlib import Path
 
 from supervisor import environment
 from supervisor.config.parsing import parse, read_text
-from supervisor.config.run_file import LimitSettings, RunFile
+from supervisor.config.run_file import DiskSettings, LimitSettings, RunFile
 from supervisor.core.hang import HangPolicy
 from supervisor.core.limits import Limits
 from supervisor.core.restarting import RestartPolicy
 from supervisor.core.retention import Retention
 from supervisor.core.state import Settings
 from supervisor.errors import SettingsError
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DiskLimits:
+    """Bytes of ``[disk]``. ``hold_below`` is None where it follows from the file system's size."""
+
+    reserve: int = 0
+    hold_below: int | None = None
+    output_log: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +43,7 @@ class Config:
     steps: int
     digest: str
     trust_locks: bool = False
+    disk: DiskLimits = DiskLimits()
 
     @property
     def live(self) -> frozenset[str]:
@@ -93,6 +105,7 @@ def load(run: Path) -> Config:
         steps=file.train.steps,
         digest=sha256(data).hexdigest()[:32],
         trust_locks=file.lock.trust,
+        disk=_disk(file.disk),
     )
 
 
@@ -103,6 +116,11 @@ def _limits(file: LimitSettings) -> Limits:
         margin=file.margin,
         assumed_save=file.assumed_save,
     )
+
+
+def _disk(disk: DiskSettings) -> DiskLimits:
+    below = None if disk.hold_below is None else int(disk.hold_below * _MIB)
+    return DiskLimits(int(disk.reserve * _MIB), below, int(disk.output_log * _MIB))
 
 
 def _is_there(source: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from supervisor.core import hanging, saving
+from supervisor.core import hanging, saving, trouble
 from supervisor.core import pivot as pivots
 from supervisor.core.bandit import Retired, reconcile
 from supervisor.core.ending import drained, ended, follow_up, spawn_failed
@@ -17,6 +17,7 @@ from supervisor.core.messages import (
     Asked,
     BadReport,
     ClockStepped,
+    DiskSeen,
     Effect,
     Ended,
     Event,
@@ -78,7 +79,7 @@ def decide(state: State, event: Event, now: float) -> Turn:
     if state.life is Life.LEAVING:
         text = "cannot do that: the supervisor is leaving; ask again when it is gone"
         return state, [Answer(event.reply, {"error": text})] if isinstance(event, Asked) else []
-    return _leaving(*_turn(state, event, now))
+    return _leaving(*trouble.bounded(*_turn(state, event, now), now))
 
 
 def _leaving(state: State, effects: list[Effect]) -> Turn:
@@ -93,7 +94,9 @@ def _begin(state: State, found: Found, now: float) -> Turn:
     if found.attempt is not None:
         # Ready or not: its reports are not read yet, and a stop must not kill what may be training.
         orders = state.orders._replace(
-            serial=state.orders.serial + 1, phases=phases_to_order(state, state.bandit)
+            serial=state.orders.serial + 1,
+            phases=phases_to_order(state, state.bandit),
+            hold=state.trouble or None,
         )
         state = replace(state, life=Life.RUNNING, orders=orders)
         effects.append(Say(f"following attempt {found.attempt.number}"))
@@ -149,6 +152,8 @@ def _turn(state: State, event: Event, now: float) -> Turn:
             return hanging.moved(state, event, now)
         case StacksRecorded():
             return hanging.stacks_recorded(state, event, now)
+        case DiskSeen():
+            return trouble.seen(state, event)
         case Tick():
             return _tick(state, now)
         case _:
@@ -286,4 +291,4 @@ def _tick(state: State, now: float) -> Turn:
     if state.life is Life.STOPPING:
         state, effects = kill(state)
         return state, [Say("no report since the stop: killing the trainer", alarm=True), *effects]
-    return state, []
+    return trouble.out_of_patience(state)

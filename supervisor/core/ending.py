@@ -149,6 +149,10 @@ def _finished(state: State, effects: list[Effect]) -> Turn:
 
 
 def _restart(state: State, attempt: Attempt, cause: Cause, now: float) -> Turn:
+    if state.trouble and not attempt.sealed:  # neither the trainer nor its checkpoint is to blame
+        delay = state.settings.restart.most
+        text = f"next attempt in {delay:.1f} s; not counted as a failure: {state.trouble}"
+        return replace(state, life=Life.BACKOFF, deadline=now + delay), [Say(text)]
     outcome = Outcome(cause, attempt.resumed, attempt.ready, attempt.sealed, now)
     state = replace(state, restarts=state.restarts.after(outcome))
     return follow_up(state, now, attempt.ending.draw if attempt.ending else MIDDLE)

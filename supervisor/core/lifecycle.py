@@ -39,7 +39,7 @@ def spawn(state: State, now: float) -> Turn:
         serial=state.orders.serial + 1,
         phases=phases_to_order(state, bandit),
         save=None,
-        hold=None,
+        hold=state.trouble or None,
     )
     step = point.step if point else 0
     attempt = Attempt(

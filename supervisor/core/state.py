@@ -203,7 +203,8 @@ class State:
 
     ``named`` are phases since the newest seal that ran otherwise than decided, as reported.
     ``longest_save`` is the slowest that any attempt of this supervisor reported, in seconds.
-    While ``trouble`` (of the disk) is not empty, a trainer's silence proves nothing.
+    ``trouble`` says what keeps the disk from taking what is written; while it is not empty the
+    trainer is held, and nothing is to be made of its silence.
     """
 
     settings: Settings

@@ -36,13 +36,14 @@ from supervisor.core.state import Life, State
 from supervisor.daemon.admission import admit, refuse_after_limit
 from supervisor.daemon.describe import held
 from supervisor.daemon.errand import Errand
-from supervisor.daemon.following import AHEAD, POLL_SECONDS, Following
+from supervisor.daemon.following import AHEAD, POLL_SECONDS, Following, may_read_on
 from supervisor.daemon.gate import enter
 from supervisor.daemon.projections import Projections
 from supervisor.daemon.readback import ReadBack
 from supervisor.daemon.recovery import Recovered, recover
 from supervisor.daemon.service_limits import ServiceLimits
 from supervisor.daemon.silence import Silence
+from supervisor.daemon.space import Space
 from supervisor.daemon.time_left import TimeLeft
 from supervisor.daemon.upkeep import MORE_SECONDS, Upkeep
 from supervisor.perform import Performer, say
@@ -139,10 +140,12 @@ class Daemon:
         """What else is looked at about once a second."""
         service = ServiceLimits(self._config.run, {} if self._errand else self._environ)
         closing.callback(service.close)
+        space = Space(self._config, self._performer, self._inbox.append)
         if self._errand:
-            return (service.look,)
+            return service.look, space.look
         limits = recovered.state.settings.limits
-        return service.look, TimeLeft(limits, recovered.start.seconds, self._inbox.append).look
+        left = TimeLeft(limits, recovered.start.seconds, self._inbox.append)
+        return service.look, space.look, left.look
 
     def _register(self, signals: Signals, server: Server) -> None:
         self._selector.register(self._wake, selectors.EVENT_READ, "wake")
@@ -168,7 +171,7 @@ class Daemon:
     def _timeout(self, now: float) -> float:
         due = [self._upkeep.due(now)]
         if self._following is not None:
-            more = not self._following.caught_up and self._ahead < AHEAD
+            more = not self._following.caught_up and may_read_on(self._ahead, self._state)
             due.append(now if more else now + POLL_SECONDS)
         if self._state.deadline is not None:
             due.append(self._state.deadline)
@@ -247,7 +250,7 @@ class Daemon:
             return False
         if self._errand:
             self._inbox.extend(self._errand.due(caught_up=following.caught_up))
-        polled = self._ahead < AHEAD
+        polled = may_read_on(self._ahead, self._state)
         if polled:
             following.poll()
         if following.caught_up and not self._inbox:

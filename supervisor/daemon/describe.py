@@ -23,6 +23,8 @@ def one_line(state: State) -> str:
             parts.append(f"doing {attempt.doing}")
     if state.seals:
         parts.append(f"sealed {state.seals[0].point.step}")
+    if state.trouble:
+        parts.append(f"held: {state.trouble}")
     if state.pivot is not None:
         parts.append(f"pivot to policy {state.pivot.policy.number} {state.pivot.stage}")
     return ", ".join(parts)
@@ -58,6 +60,7 @@ def describe(state: State) -> dict[str, Any]:
             "differed": attempt.differed,
         },
         "sealed": state.seals[0].point.step if state.seals else None,
+        "trouble": state.trouble,
         "pending": [pending.step for pending in state.pending],
         "pivot": None
         if pivot is None

@@ -12,6 +12,7 @@ from supervisor.core.messages import (
     ReportsPosition,
     VisibleCheckpoint,
 )
+from supervisor.core.state import State
 from supervisor.perform.spawning import reports_path
 from supervisor.process.child import Child, cgroup_oom_kills
 from supervisor.process.reports import Follower
@@ -19,6 +20,12 @@ from supervisor.sidecars.checkpoints import scan
 
 POLL_SECONDS = 0.05
 AHEAD = 2  # runs of reports given to the core and not yet in the ledger
+AHEAD_IN_TROUBLE = 256  # the same, while the disk does not take the ledger: at most 16 MB
+
+
+def may_read_on(ahead: int, state: State) -> bool:
+    """Whether the ledger is near; while it is stuck, a stop still has to see the end."""
+    return ahead < (AHEAD_IN_TROUBLE if state.trouble else AHEAD)
 
 
 class Following:

@@ -22,6 +22,9 @@ class Projections:
             return False
         if not isinstance(effect, self._ORDER):
             return False
+        if isinstance(effect, GiveOrders) and effect.orders.hold is not None:
+            self._held.pop(GiveOrders, None)  # older than these, which the trainer must see now
+            return False
         self._held[type(effect)] = effect
         return True
 

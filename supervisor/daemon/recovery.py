@@ -27,6 +27,7 @@ from supervisor.daemon.in_force import policy_in_force
 from supervisor.daemon.named import named_phases
 from supervisor.daemon.opening import open_parts
 from supervisor.daemon.reckoning import reckon
+from supervisor.daemon.space import make_room
 from supervisor.daemon.unfinished import find, orders_left
 from supervisor.perform import Parts, read_intent, say
 from supervisor.perform.intent import Start, start_of
@@ -51,6 +52,7 @@ class Recovered:
 def recover(config: Config) -> Recovered:
     """Read the run under its lock. Raises RefusedError where going on would harm it."""
     run = config.run
+    make_room(config)
     journal = archive.read_pivot(run)
     (run / "checkpoints").mkdir(mode=0o750, exist_ok=True)
     _tidy(run)

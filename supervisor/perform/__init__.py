@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import threading
 import traceback
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from supervisor import clock, environment
 from supervisor.core.bandit import BanditState
@@ -14,6 +13,7 @@ from supervisor.core.messages import (
     AdvancePivot,
     Answer,
     CloseAttempt,
+    DiskSeen,
     Effect,
     Event,
     Exit,
@@ -35,15 +35,18 @@ from supervisor.core.messages import (
     Sealed,
     SignalTrainer,
     Spawn,
+    SpawnFailed,
     StageDone,
     Unpin,
     Verify,
 )
 from supervisor.errors import StepkeeperError
 from supervisor.perform import pivoting, retaining, spawning, stacks
+from supervisor.perform.backlog import FULL, TROUBLE, Backlog
 from supervisor.perform.intent import read_intent, write_intent
 from supervisor.perform.output import leave_terminal, say
 from supervisor.perform.parts import Parts
+from supervisor.perform.wording import name, reason, words
 from supervisor.sidecars import bandit_state
 from supervisor.sidecars.checkpoints import SealError, SealRecord, pin, reject, unpin, write_seal
 from trainer.contract.durable import replace_file
@@ -54,16 +57,25 @@ __all__ = ["Parts", "Performer", "read_intent", "say"]
 # A repeated fold tells these again; the journal keeps each once.
 _FOLDED = frozenset({"replay", "replay-differed", "evaluation", "checkpoint-refused", "sealed"})
 _RETRY_SECONDS = 1.0
+_TO_BE_RESTARTED = 1
 
 
 class Performer:
-    """Owns the parts while its thread runs; ``put`` receives events, Answer and Exit."""
+    """Owns the parts while its thread runs; ``put`` receives events, Answer and Exit.
+
+    What the disk refuses waits, with all that must stay behind it, and is tried each second.
+    ``refused`` counts such refusals and says what the last one was; ``waiting`` says whether
+    anything still waits. Both may be read from any thread.
+    """
 
     def __init__(self, parts: Parts, put: Callable[[Event | Answer | Exit], None]) -> None:
         self.parts = parts
+        self.refused: tuple[int, str] = (0, "")
+        self.waiting = False
         self._put = put
         self._queue: SimpleQueue[Effect | None] = SimpleQueue()
-        self._closing = threading.Event()
+        self._backlog = Backlog()
+        self._owed = self._lost = False
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
 
     def start(self) -> None:
@@ -71,38 +83,111 @@ class Performer:
         self._thread.start()
 
     def submit(self, effect: Effect) -> None:
-        """Have an effect carried out after all submitted before it."""
+        """Have an effect carried out after all submitted before it, urgent ones aside."""
         self._queue.put(effect)
 
     def close(self) -> None:
-        """Finish what was submitted and end the thread."""
-        self._closing.set()
+        """Finish what was submitted and end the thread; what finds no room is only named."""
         self._queue.put(None)
         self._thread.join()
 
     def _work(self) -> None:
-        while (effect := self._queue.get()) is not None:
+        retry_at = 0.0
+        while True:
             try:
-                answer = self._perform(effect)
-            except (OSError, StepkeeperError, SealError) as error:
-                answer = Failed(_name(effect), f"cannot {_words(effect)}: {error}")
-                if self.parts.events.lost:
-                    # No seal comes after it, since each is to name the journal's durable head.
-                    self._put(answer)
-                    answer = Exit(1)
-            except Exception as error:  # noqa: BLE001 - a fault of ours: better ended and adopted anew than deaf
-                answer = self._fault(effect, error)
-            if answer is not None:
-                self._put(answer)
+                wait = max(0.0, retry_at - clock.monotonic()) if self.waiting else None
+                effect = self._queue.get(timeout=wait)
+            except Empty:
+                self._try_again()
+                retry_at = clock.monotonic() + _RETRY_SECONDS
+                continue
+            if effect is None:
+                break
+            if not self.waiting:
+                retry_at = clock.monotonic() + _RETRY_SECONDS
+            self._take(effect)
+        self._try_again()
+        for effect in self._backlog:
+            say(f"cannot {words(effect)}: the disk does not take it", alarm=True)
 
-    def _fault(self, effect: Effect, error: Exception) -> Exit:
+    def _take(self, effect: Effect) -> None:
+        """Carry it out, or let it wait behind what waits."""
+        if isinstance(effect, SignalTrainer) and self._backlog.withdraw(effect):
+            text = f"attempt {effect.attempt} was not started: the disk had no room for it"
+            self._put(SpawnFailed(effect.attempt, text))
+        elif self._backlog.holds_back(effect) or not self._carry_out(effect):
+            self._backlog.add(effect)
+        self.waiting = bool(self._backlog) or self._owed
+
+    def _try_again(self) -> None:
+        if self._owed:
+            self._owed = not self._carry_out(None)
+        while (effect := self._backlog.first()) is not None and self._carry_out(effect):
+            self._backlog.done()
+        self.waiting = bool(self._backlog) or self._owed
+
+    def _carry_out(self, effect: Effect | None) -> bool:
+        """Do it, or with None what the journal owes; False where the disk did not take it."""
+        try:
+            answer = self._do(effect)
+        except (OSError, StepkeeperError, SealError) as error:
+            text = f"cannot {words(effect)}: {reason(error)}"
+            if self._is_lost():
+                self._leave(text)
+                return True
+            if isinstance(error, OSError) and error.errno in TROUBLE:
+                return self._refuse(effect, text, error)
+            answer = Failed(name(effect), text)
+        except Exception as error:  # noqa: BLE001 - a fault of ours: better ended and adopted anew than deaf
+            answer = self._fault(effect, error)
+        if answer is not None:
+            self._put(answer)
+        if self._is_lost():  # noticed where the effect itself could do without
+            self._leave(f"cannot {words(effect)}: a sync failed")
+        return True
+
+    def _refuse(self, effect: Effect | None, text: str, error: OSError) -> bool:
+        """The disk does not take it: give the ballast back and try once more, or let it wait."""
+        self.refused = (self.refused[0] + 1, text)
+        if not self.waiting:
+            self._put(DiskSeen(text))
+        given_back = error.errno in FULL and self._give_back()
+        if isinstance(effect, Journal):  # the journal has taken it, and owes the line
+            self._owed = not (given_back and self._carry_out(None))
+            return True
+        return given_back and self._carry_out(effect)
+
+    def _give_back(self) -> bool:
+        try:
+            return self.parts.reserve.give_back()
+        except OSError:
+            return False
+
+    def _do(self, effect: Effect | None) -> Event | Answer | Exit | None:
+        if effect is not None:
+            return self._perform(effect)
+        self.parts.events.flush()
+        return None
+
+    def _is_lost(self) -> bool:
+        return self.parts.events.lost or self.parts.ledger.lost
+
+    def _leave(self, text: str) -> None:
+        """After a failed sync only the disk can tell what it holds: the next life asks it."""
+        if not self._lost:
+            self._lost = True
+            hint = "leaving; the next start reads back what the disk holds"
+            say(f"{text}; {hint}", alarm=True)
+            self._put(Exit(_TO_BE_RESTARTED))
+
+    def _fault(self, effect: Effect | None, error: Exception) -> Exit:
         if environment.traceback_wanted():
             traceback.print_exception(error)
         text = (
             f"a fault in stepkeeper itself, {type(error).__name__}: {' '.join(str(error).split())}"
         )
         hint = "STEPKEEPER_TRACEBACK=1 shows where"
-        say(f"cannot {_words(effect)}: {text}; {hint}", alarm=True)
+        say(f"cannot {words(effect)}: {text}; {hint}", alarm=True)
         return Exit(1)
 
     def _perform(self, effect: Effect) -> Event | Answer | Exit | None:  # noqa: C901, PLR0911, PLR0912 - one short case per effect
@@ -155,29 +240,17 @@ class Performer:
         return None
 
     def _record(self, effect: Record) -> Event:
-        """The ledger is never the victim of a full disk: its lines are tried until they are in."""
-        told = False
-        while True:
-            try:
-                outcome = self.parts.ledger.record(
-                    effect.attempt, effect.policy, effect.steps, clock.wall()
-                )
-            except OSError as error:
-                full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-                if not told:
-                    say(f"cannot append to the ledger: {error}", alarm=True)
-                    told = True
-                if not full or self._closing.wait(_RETRY_SECONDS):
-                    return Failed("record", f"cannot append to the ledger: {error}")
-            else:
-                return Recorded(
-                    effect.attempt,
-                    outcome.position,
-                    outcome.proved,
-                    outcome.consistent,
-                    outcome.differed,
-                    outcome.difference,
-                )
+        outcome = self.parts.ledger.record(
+            effect.attempt, effect.policy, effect.steps, clock.wall()
+        )
+        return Recorded(
+            effect.attempt,
+            outcome.position,
+            outcome.proved,
+            outcome.consistent,
+            outcome.differed,
+            outcome.difference,
+        )
 
     def _seal(self, effect: Seal) -> Event:
         parts, verdict = self.parts, effect.verdict
@@ -205,35 +278,6 @@ class Performer:
         try:
             parts.events.append("sealed", facts, clock.wall(), once=True)
         except OSError as error:  # the seal stands all the same, and the journal owes the line
-            say(f"cannot journal the seal of step {verdict.step} yet: {error}", alarm=True)
+            self._owed = True
+            self.refused = (self.refused[0] + 1, f"cannot journal the seal: {reason(error)}")
         return Sealed(effect.attempt, verdict.step, verdict.sha256, seal, head, verdict.name)
-
-
-def _name(effect: Effect) -> str:
-    if isinstance(effect, AdvancePivot):
-        return effect.stage
-    return type(effect).__name__.lower()
-
-
-_WORDS = {
-    CloseAttempt: "record the attempt's end",
-    GiveOrders: "write the trainer's orders",
-    Journal: "append to events.jsonl",
-    KeepBandit: "write the bandit state",
-    KeepIntent: "write down what is wanted",
-    KeepSample: "keep the sample",
-    Pin: "pin the checkpoint",
-    Record: "append to the ledger",
-    Reject: "mark the checkpoint as rejected",
-    Retain: "delete old checkpoints",
-    Seal: "seal the checkpoint",
-    SignalTrainer: "signal the trainer",
-    Unpin: "unpin the checkpoint",
-}
-
-
-def _words(effect: Effect) -> str:
-    """What was to be done, for a person."""
-    if isinstance(effect, AdvancePivot):
-        return f"make the pivot {effect.stage}"
-    return _WORDS.get(type(effect), _name(effect))

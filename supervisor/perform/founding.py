@@ -53,6 +53,10 @@ give_up_after = 7200.0        # seconds without progress until it gives up (exit
 [hang]
 least = 300.0                 # seconds without a report that a step is allowed, at least
 
+[disk]
+reserve = 64.0                # MiB of ballast, given back first when the disk is full; 0 for none
+output_log = 64.0             # MiB of an attempt's output.log: beyond, its middle goes; 0: no bound
+
 # The arms: text files, JSONL with a text field, or .bin token shards, in a folder or one file.
 {sources}"""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor.config import Config
+from supervisor.perform.reserve import Reserve
 from supervisor.process.child import Child
 from supervisor.process.identity import Identity
 from supervisor.sidecars.events import Events
@@ -29,6 +30,11 @@ class Parts:
     newest_seal: str
     child: Child | None = None
     trainers: tuple[Identity, ...] = ()
+
+    @property
+    def reserve(self) -> Reserve:
+        """The ballast."""
+        return Reserve(self.config.run, self.config.disk.reserve)
 
     @property
     def run(self) -> Path:

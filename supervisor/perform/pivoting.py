@@ -28,7 +28,12 @@ def advance(parts: Parts, stage: str, facts: dict[str, Any]) -> None:
             _finish(parts, facts)
         case "cancelled":
             archive.forget_pivot(parts.run)
-            parts.events.append("pivot-cancelled", facts, clock.wall())
+            try:
+                parts.events.append("pivot-cancelled", facts, clock.wall())
+            except OSError:
+                if parts.events.lost:
+                    raise
+                # The journal has taken it, and owes the line.
         case _:
             raise RefusedError(f"cannot carry out the pivot's stage {stage!r}: unknown")
 

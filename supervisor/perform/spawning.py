@@ -19,6 +19,7 @@ from supervisor.core.messages import (
     SpawnFailed,
 )
 from supervisor.errors import StepkeeperError
+from supervisor.perform.backlog import NO_ROOM
 from supervisor.perform.output import say
 from supervisor.perform.parts import Parts
 from supervisor.process.child import spawn
@@ -39,10 +40,15 @@ _WORDS_SHOWN = 300
 
 
 def start(parts: Parts, effect: Spawn) -> Event:
-    """Carry out Spawn. Every failure becomes SpawnFailed: the core decides what follows."""
+    """Carry out Spawn. Every failure becomes SpawnFailed: the core decides what follows.
+
+    Raises OSError where the disk takes nothing: then it is tried again.
+    """
     try:
         return _start(parts, effect)
     except (OSError, StepkeeperError, TimeoutError) as error:
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            raise
         command = " ".join(parts.config.command)
         return SpawnFailed(effect.attempt, f"cannot start the trainer ({command}): {error}")
 
@@ -139,6 +145,8 @@ def close_attempt(parts: Parts, effect: CloseAttempt) -> None:
     child, parts.child = parts.child, None
     if child is not None:
         child.close()
+    if facts["cause"] == Cause.NOT_STARTED and effect.attempt not in attempts.numbers(parts.run):
+        return  # there was no room even for its record
     record = attempts.read(parts.run, effect.attempt)
     end = EndModel(
         time=clock.wall(),

@@ -106,6 +106,10 @@ class Events:
         """Whether a sync has failed, so that only opening anew helps."""
         return self._file.lost
 
+    def flush(self) -> None:
+        """Write what is owed. Raises OSError."""
+        self._file.append(b"")
+
     def sync(self) -> None:
         """Make every line durable. Raises OSError, and at every later call and append too."""
         self._file.sync()

@@ -57,6 +57,8 @@ def make_run(
         source.mkdir(parents=True)
         (source / "text.txt").write_text(f"text of {arm}\n" * 100)
         lines += [f"[sources.{json.dumps(arm)}]", f'path = "sources/{arm}"']
+    if "[disk]" not in settings:
+        settings += "\n[disk]\nreserve = 0.0\n"  # hundreds of runs would fill a small disk
     (folder / "run.toml").write_text("\n".join(lines) + "\n" + settings)
     (folder / "policy.toml").write_text(policy_text(arms, algorithm, "share"))
     return Run(folder)

@@ -16,6 +16,7 @@ from supervisor.core.messages import (
     AdvancePivot,
     Answer,
     CloseAttempt,
+    DiskSeen,
     Effect,
     Event,
     Exit,
@@ -47,23 +48,35 @@ Said = Event | Answer | Exit
 
 
 class Writer:
-    """A performer whose every effect is waited for; ``said`` is what it put."""
+    """A performer whose every effect is waited for; ``said`` is what it put, but trouble."""
 
     def __init__(self, run: Run) -> None:
         found = recover(load(run.path))
         self.bandit: BanditState = found.state.bandit
         self.parts = found.parts
         self.said: list[Said] = []
-        self._performer = Performer(self.parts, self.said.append)
-        self._performer.start()
+        self.troubles: list[str] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Another performer on the same parts."""
+        self.performer = Performer(self.parts, self.put)
+        self.performer.start()
+
+    def put(self, item: Said) -> None:
+        """Called by the writer's thread."""
+        if isinstance(item, DiskSeen):
+            self.troubles.append(item.trouble)
+        else:
+            self.said.append(item)
 
     def do(self, effect: Effect, plan: CrashFs | None = None) -> list[Said]:
         """Have it carried out under the plan; what was put meanwhile."""
         before = len(self.said)
         mark = Answer(before, {})
         with crash_fs(plan or CrashFs()):
-            self._performer.submit(effect)
-            self._performer.submit(mark)
+            self.performer.submit(effect)
+            self.performer.submit(mark)
             wait_until(lambda: mark in self.said, f"the end of {effect}")
         return [item for item in self.said[before:] if item is not mark]
 
@@ -82,7 +95,7 @@ class Writer:
         return Seal(1, 1, verdict, position, at, self.bandit, None, "cadence", None, (0, 0))
 
     def close(self) -> None:
-        self._performer.close()
+        self.performer.close()
         self.parts.ledger.close()
         self.parts.events.close()
         if self.parts.child is not None:
@@ -125,19 +138,19 @@ def test_a_seal_stands_where_the_journal_has_no_room_for_its_line(writer: Writer
 
 def test_no_event_is_forgotten_while_the_disk_is_full(writer: Writer, run: Run) -> None:
     for n in (1, 2, 3):
-        (answer,) = writer.do(Journal("alarm", {"n": n}), CrashFs(at=1, error=errno.ENOSPC))
-        assert isinstance(answer, Failed)
+        assert writer.do(Journal("alarm", {"n": n}), CrashFs(at=1, error=errno.ENOSPC)) == []
+    assert writer.troubles == ["cannot append to events.jsonl: No space left on device"]
     writer.do(Journal("alarm", {"n": 4}))
     assert [line["n"] for line in run.events("alarm")] == [1, 2, 3, 4]
+    wait_until(lambda: not writer.performer.waiting, "the end of the trouble")
 
 
 def test_a_journal_that_could_not_be_synced_ends_this_life(writer: Writer) -> None:
     seen = CrashFs()
     writer.do(writer.seal(1), seen)
     second = [at for at, kind in enumerate(seen.trace, 1) if kind == "fdatasync"][1]
-    answers = writer.do(writer.seal(2), CrashFs(at=second, error=errno.EIO))
-    assert isinstance(answers[0], Failed)
-    assert answers[1:] == [Exit(1)]
+    assert writer.do(writer.seal(2), CrashFs(at=second, error=errno.EIO)) == [Exit(1)]
+    assert writer.do(Journal("alarm", {})) == []  # it is told once
 
 
 def test_a_seal_that_cannot_be_said_in_json_fails_alone(writer: Writer) -> None:
@@ -175,8 +188,7 @@ def test_a_trainer_that_ended_is_let_go_of_though_its_end_cannot_be_recorded(
     child.send("KILL")
     wait_until(child.gone, "the trainer's end")
     open_before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names only
-    (answer,) = writer.do(_closing(1), CrashFs(at=1, error=errno.ENOSPC))
-    assert isinstance(answer, Failed)
+    assert writer.do(_closing(1), CrashFs(at=1, error=errno.ENOSPC)) == []
     assert writer.parts.child is None
     assert len(os.listdir("/proc/self/fd")) == open_before - 1  # noqa: PTH208 - names only
 

@@ -150,7 +150,9 @@ class AppendFile:
     def settle(self, start: int) -> None:
         """Sync, then forget what memory holds from byte ``start`` on: reads ask the disk."""
         self.sync()
-        os.posix_fadvise(self.descriptor, start, 0, os.POSIX_FADV_DONTNEED)
+        # Whole pages only are forgotten: the one in which ``start`` lies is to be among them.
+        first = start - start % os.sysconf("SC_PAGESIZE")
+        os.posix_fadvise(self.descriptor, first, 0, os.POSIX_FADV_DONTNEED)
 
     @property
     def lost(self) -> bool:

@@ -193,6 +193,16 @@ class ClockStepped:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskSeen:
+    """What keeps the disk from taking what is written, and where; empty where nothing does.
+
+    Sent when that changed.
+    """
+
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed; sent when a deadline of the state is due."""
 
@@ -217,5 +227,6 @@ Event = (
     | Quiet
     | Moved
     | StacksRecorded
+    | DiskSeen
     | Tick
 )

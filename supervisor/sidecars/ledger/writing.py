@@ -149,6 +149,11 @@ class Ledger:
             len(rest),
         )
 
+    @property
+    def lost(self) -> bool:
+        """Whether a sync has failed, so that only opening anew helps."""
+        return self._file.lost
+
     def sync(self) -> None:
         """Make every line durable. Raises OSError, and at every later call and record too.
 

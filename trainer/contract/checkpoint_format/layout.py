@@ -14,6 +14,7 @@ MOST_PARAMETERS: Final = 2**31 - 1
 _MOST_STEPS: Final = 2**31 - 1
 _HEADER: Final = struct.Struct("<ii")
 HEADER_BYTES: Final = _HEADER.size
+_BESIDE: Final = 1 << 20
 _NAME: Final = re.compile(r"step_(\d{6}|[1-9]\d{6,9})\.bin", re.ASCII)
 
 
@@ -70,6 +71,14 @@ def size_of(n_params: int) -> int:
             n_params,
         )
     return HEADER_BYTES + 12 * n_params
+
+
+def room_for(n_params: int) -> int:
+    """Bytes that must be free before one is begun: its own, its companion's, and some for others.
+
+    Raises CheckpointFormatError.
+    """
+    return size_of(n_params) + _BESIDE
 
 
 def n_params_of(size: int) -> int:
