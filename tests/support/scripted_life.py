@@ -233,8 +233,10 @@ class Trainer:
     def end_here(self) -> None:
         """Faults that stand after this step's report."""
         options = self.options
-        if self.step in (options.kill_at, options.exit_at, options.hang_at) and self.step:
+        faults = (options.kill_at, options.exit_at, options.eat_at, options.hang_at)
+        if self.step and self.step in faults:
             self.reports.flush()
+            _eaten = b"x" * (options.eat_at == self.step and 1 << 30)
             if self.step == options.kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.step == options.exit_at:

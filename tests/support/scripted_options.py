@@ -37,6 +37,7 @@ FAULTS: dict[str, int | float | str | bool] = {
     "exit_at": 0,  # after this step's report
     "exit_code": 3,
     "kill_at": 0,  # SIGKILL to itself after this step's report
+    "eat_at": 0,  # takes a GiB of memory and stands still after this step's report
     "hang_at": 0,  # stands still after this step's report
     "hang_in_save": 0,  # at this step: half a temporary file, then no more
     "hang_loading": False,  # stands still before ready

@@ -32,6 +32,14 @@ def within(**options: object) -> list[str]:
     return [*TRAINER, *scripted(**options)[3:]]
 
 
+def install(machine: Machine) -> None:
+    """The unit, its user and the state directory, as its page says."""
+    machine.call("stepkeeper", "install-unit")
+    machine.call("systemd-sysusers")
+    machine.call("systemd-tmpfiles", "--create", "stepkeeper.conf")
+    machine.call("systemctl", "daemon-reload")
+
+
 class Service:
     """``stepkeeper@NAME``; pids are those of the machine."""
 

@@ -55,8 +55,8 @@ def missing() -> str:
 class Machine:
     """Booted and ended as often as wanted; files outside the state directory live as long as it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, memory: bool = False) -> None:
+        self.folder, self.wants = folder, "memory" if memory else "plain"
         self.state = folder / "state"
         self.log = folder / "console.log"
         self._pid = 0
@@ -84,7 +84,7 @@ class Machine:
             self._boot = subprocess.Popen(
                 [
                     *("nsenter", "--mount", f"--target={self._keeper.pid}", "--"),
-                    *(*script, _base(), target),
+                    *(*script, _base(), target, self.wants),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -132,6 +132,12 @@ class Machine:
         """What PID 1 may do, as hexadecimal bits."""
         lines = self.inside("/proc/1/status").read_text().splitlines()
         return next(line.split()[1] for line in lines if line.startswith("CapEff:"))
+
+    def limits_memory(self) -> bool:
+        """Whether MemoryMax= of a unit has an effect."""
+        groups = self.inside("/sys/fs/cgroup")
+        here = groups / "cgroup.controllers"
+        return (groups / "memory").is_dir() or (here.exists() and "memory" in here.read_text())
 
     def halt(self) -> None:
         """Stop the manager with all its units, in good order, and wait for its end."""
@@ -208,9 +214,9 @@ def _offspring(pid: int) -> Iterator[int]:
 
 
 @contextmanager
-def booted(folder: Path) -> Iterator[Machine]:
-    """A machine that runs; ended whatever happens."""
-    machine = Machine(folder)
+def booted(folder: Path, *, memory: bool = False) -> Iterator[Machine]:
+    """A machine that runs; ended whatever happens. With ``memory`` its units can be limited."""
+    machine = Machine(folder, memory=memory)
     try:
         machine.prepare()
         machine.boot()

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Boots systemd on an overlay of /, in namespaces of its own:
 #   systemd_machine.sh try
-#   systemd_machine.sh boot FOLDER ROOT PYTHON TARGET
+#   systemd_machine.sh boot FOLDER ROOT PYTHON TARGET memory|plain
 # FOLDER/layers is a tmpfs, FOLDER/state becomes the state directory, FOLDER/paths lists folders
-# that Python imports from. Called in a mount namespace that is private.
+# that Python imports from. With `memory` its units can be limited in memory. Called in a mount namespace that is private.
 set -eu
 
 if [ "$1" = try ]; then
@@ -15,23 +15,40 @@ if [ "$1" = try ]; then
   exit 0
 fi
 
+# Hierarchies of version 1, where this machine keeps the memory controller there.
+old_memory() { [ "$1" = memory ] && grep -q '^[0-9]*:memory:' /proc/self/cgroup; }
+
 if [ "$1" = boot ]; then
   # A control group of its own, so that what systemd makes there is below it.
-  group=$2/layers/group
-  mkdir -p "$group"
-  mountpoint -q "$group" || mount -t cgroup2 cgroup2 "$group"
-  own=$group$(sed -n 's/^0:://p' /proc/self/cgroup | sed 's|^/$||')/stepkeeper-test-$$
-  mkdir "$own"
-  echo 0 > "$own/cgroup.procs"
+  hierarchies=cgroup2
+  if old_memory "$6"; then hierarchies="cgroup2 memory name=systemd"; fi
+  own=stepkeeper-test-$$
+  for kind in $hierarchies; do
+    place=$2/layers/groups/$kind
+    mkdir -p "$place"
+    if [ "$kind" = cgroup2 ]; then
+      mountpoint -q "$place" || mount -t cgroup2 cgroup2 "$place"
+      [ "$6" != memory ] || echo +memory > "$place/cgroup.subtree_control" 2> /dev/null || true
+    else
+      mountpoint -q "$place" || mount -t cgroup -o "$kind" cgroup "$place"
+      # Below where it is, as it would be limited by that.
+      place=$place$(sed -n "s/^[0-9]*:$kind://p" /proc/self/cgroup)
+    fi
+    mkdir "$place/$own"
+    echo 0 > "$place/$own/cgroup.procs"
+    places="${places-} $place"
+  done
   status=0
   unshare --pid --fork --kill-child --mount --ipc --uts --cgroup --net \
-    sh "$0" inside "$2" "$3" "$4" "$5" || status=$?
-  echo 0 > "$group/cgroup.procs"
-  find "$own" -depth -type d -exec rmdir {} +
+    sh "$0" inside "$2" "$3" "$4" "$5" "$6" || status=$?
+  for place in $places; do
+    echo 0 > "$place/cgroup.procs"
+    find "$place/$own" -depth -type d -exec rmdir {} +
+  done
   exit "$status"
 fi
 
-folder=$2 root=$3 python=$4 target=$5
+folder=$2 root=$3 python=$4 target=$5 wants=$6
 hostname stepkeeper-test
 new=$folder/layers/root
 mount -t overlay overlay -o "lowerdir=/,upperdir=$folder/layers/upper,workdir=$folder/layers/work" "$new"
@@ -40,7 +57,17 @@ fresh proc proc rw
 mount --bind -o ro "$new/proc/sys" "$new/proc/sys"
 mount -o remount,bind,ro "$new/proc/sys"
 fresh sysfs sys ro
-fresh cgroup2 sys/fs/cgroup rw
+if old_memory "$wants"; then
+  fresh tmpfs sys/fs/cgroup mode=755
+  fresh cgroup2 sys/fs/cgroup/unified rw
+  fresh cgroup sys/fs/cgroup/systemd none,name=systemd
+  fresh cgroup sys/fs/cgroup/memory memory
+  # systemd mounts every hierarchy of version 1 that it hears of; it shall hear of this one.
+  grep -E '^(#|memory)' /proc/cgroups > "$folder/controllers"
+  mount --bind "$folder/controllers" "$new/proc/cgroups"
+else
+  fresh cgroup2 sys/fs/cgroup rw
+fi
 fresh tmpfs dev mode=755
 for name in null zero full random urandom tty; do
   : > "$new/dev/$name"

@@ -12,7 +12,7 @@ from supervisor.control import request
 from tests.conftest import FAILED
 from tests.support.daemon import Daemon
 from tests.support.runs import Run, copy_of, make_run, scripted
-from tests.support.service import Service
+from tests.support.service import Service, install
 from tests.support.systemd_machine import Machine, booted, missing
 
 _NUMBERS = itertools.count(1)
@@ -64,10 +64,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     if why := missing():
         pytest.skip(f"CANNOT BOOT A SYSTEMD HERE: {why}")
     with booted(tmp_path_factory.mktemp("systemd")) as found:
-        found.call("stepkeeper", "install-unit")
-        found.call("systemd-sysusers")
-        found.call("systemd-tmpfiles", "--create", "stepkeeper.conf")
-        found.call("systemctl", "daemon-reload")
+        install(found)
         yield found
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from tests.support.service import Service, within
+from tests.support.service import Service, install, within
+from tests.support.systemd_machine import booted, missing
 
 pytestmark = pytest.mark.system
 
@@ -54,3 +56,24 @@ def test_an_enabled_run_trains_on_after_a_reboot(serve: Serve) -> None:
     _, second = service.run.attempts()
     assert second["resume"]["step"] == last
     service.machine.call("systemctl", "disable", service.unit)
+
+
+def test_a_trainer_out_of_memory_is_named_so_and_started_again(tmp_path: Path) -> None:
+    if why := missing():
+        pytest.skip(f"CANNOT BOOT A SYSTEMD HERE: {why}")
+    with booted(tmp_path / "machine", memory=True) as machine:
+        if not machine.limits_memory():
+            pytest.skip("CANNOT LIMIT MEMORY HERE: the controller is in no hierarchy of ours")
+        install(machine)
+        trainer = within(rate=100, every=20, eat_at=50, attempts=1)
+        service = Service(machine, "hungry", trainer, every=20)
+        service.drop_in("MemoryMax=256M\nMemorySwapMax=0")
+        service.start()
+        main = service.main
+        service.until(lambda: len(service.run.attempts()) == 2, "the second attempt")
+        service.until_step(80)
+        assert service.run.attempts()[0]["ended"]["cause"] == "out of memory"
+        assert service.main == main
+        assert service.show("ActiveState") == "active"
+        service.stop()
+        assert service.show("Result") == "success"
