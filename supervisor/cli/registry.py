@@ -37,6 +37,8 @@ COMMANDS: Final[dict[str, Command]] = {
     "pivot": Command("pivoting:pivot", "Change the data policy in mid-run, or plan it."),
     "tail": Command("reading_tail:tail", "Show the newest steps, and follow them."),
     "logs": Command("reading_logs:logs", "Show what the trainer printed, and follow it."),
+    "attempts": Command("reading_attempts:attempts", "List every attempt, why it ended, its cost."),
+    "events": Command("reading_events:events", "Show what happened, in words, and follow it."),
     "loss": Command("reading_loss:loss", "Show, smooth, export or plot the loss."),
     "audit": Command("reading_audit:audit", "Verify the whole history of a run."),
     "checkpoints": Command(

@@ -1,0 +1,77 @@
+"""Each kind of line in the journal, in words, and which of them somebody should look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from supervisor.cli import printing
+
+_WORDS: Final[dict[str, str]] = {
+    "run-created": "the run {run} begins",
+    "attempt-started": "attempt {attempt} starts after step {resumed} under policy {policy}",
+    "attempt-ended": "attempt {attempt} ended at step {last_step}: {cause}",
+    "sealed": "step {step} is sealed ({reason}), head {head}",
+    "replay": "steps {first} to {last} ran again in attempt {attempt}: {proved} proved equal",
+    "replay-differed": "replayed step {step} of attempt {attempt} is not equal: {difference}",
+    "checkpoint-refused": "the checkpoint of step {step} is refused: {problem}",
+    "checkpoint-rejected": "the checkpoint of step {step} is rejected: {attempts} attempts from it"
+    " made no progress",
+    "checkpoint-deleted": "the checkpoint of step {step} is deleted: {rule}",
+    "seal-failed": "a seal could not be written: {problem}",
+    "contract-broken": "attempt {attempt} broke the contract: {problem}",
+    "hang": "attempt {attempt} is hung: no report for {quiet} s, {budget} s are left to {doing}",
+    "gave-up": "gave up: {why}",
+    "stop-asked": "a stop is asked for by {by} at step {step}",
+    "deadline": "limits.{limit} is {left} s away, and a stop may need {needed} s",
+    "clock-stepped": "the clock was set by {seconds} s, or the machine slept",
+    "arm-retired": "arm {arm} is retired: {why}, after {served} pulls",
+    "evaluation": "evaluated after step {step}: {losses}",
+    "moved": "the run was moved: {why}",
+    "pivot-requested": "a pivot to policy {policy} is asked for at step {step}",
+    "pivot-cancelled": "the pivot to policy {policy} is cancelled {why}",
+    "pivot-stopped": "the pivot to policy {policy} has its pin: step {pin}",
+    "pivot-installed": "policy {policy} is installed",
+    "pivot-done": "the pivot to policy {policy} is done",
+    "pivot-by-hand": "policy {policy} begins: its state was moved away by hand",
+}
+_ALARMS: Final = frozenset(
+    {
+        "replay-differed",
+        "checkpoint-refused",
+        "checkpoint-rejected",
+        "seal-failed",
+        "contract-broken",
+        "hang",
+        "gave-up",
+        "clock-stepped",
+        "arm-retired",
+    }
+)
+_AS_MEANT: Final = ("finished", "stopped")
+
+
+def in_words(event: str, facts: Mapping[str, Any]) -> str:
+    """What a line of the journal says; of an unknown kind, its facts as they are."""
+    words = _WORDS.get(event)
+    if words is None:
+        told = ", ".join(f"{name} {value}" for name, value in facts.items())
+        return printing.plain(f"{event}: {told}" if told else event)
+    return printing.plain(words.format_map(_Facts(facts)))
+
+
+def is_alarm(event: str, facts: Mapping[str, Any]) -> bool:
+    """Whether somebody should look at it."""
+    if event == "attempt-ended":
+        return facts.get("cause") not in _AS_MEANT
+    return event in _ALARMS
+
+
+class _Facts(dict[str, Any]):
+    """Facts by name, of which one that is missing or null reads as unknown."""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        super().__init__({name: value for name, value in facts.items() if value is not None})
+
+    def __missing__(self, name: str) -> str:
+        return "unknown"
