@@ -75,7 +75,9 @@ class Daemon:
         self._selector = selectors.DefaultSelector()
         self._following: Following | None = None
         self._readback = ReadBack(config.run / "checkpoints", self._selector, self._inbox.append)
-        self._silence = Silence(config.run / "checkpoints", self._inbox.append)
+        self._silence = Silence(
+            config.run / "checkpoints", self._inbox.append, judges=errand is None
+        )
         self._ahead = 0
         self._exit: int | None = None
         self._watched = -1

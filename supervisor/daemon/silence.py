@@ -24,10 +24,16 @@ _LOOKS = 4  # of the checkpoints' folder within a budget, at least
 
 
 class Silence:
-    """``seconds`` of it; ``put`` receives Quiet past the core's budget, and Moved."""
+    """``seconds`` of it; ``put`` receives Quiet past the core's budget, and Moved.
 
-    def __init__(self, checkpoints: Path, put: Callable[[Event], None]) -> None:
+    ``judges`` is False for a visit that does not stay: it has no word on a hang.
+    """
+
+    def __init__(
+        self, checkpoints: Path, put: Callable[[Event], None], *, judges: bool = True
+    ) -> None:
         self.seconds = 0.0
+        self._judges = judges
         self._polls = 0
         self._folder = checkpoints
         self._put = put
@@ -41,7 +47,7 @@ class Silence:
         if following.attempt != self._attempt:
             self._attempt, self._seen, passed = following.attempt, None, 0.0
             self._begin_anew()
-        limit = budget(state)
+        limit = budget(state) if self._judges else None
         if limit is None or following.ended or (polled and following.heard):
             self._begin_anew()
         elif polled and following.caught_up:

@@ -50,7 +50,7 @@ def _row(figure: Figure) -> tuple[str, ...]:
     bound, ratio, verdict = "", "", ""
     if figure.target is not None:
         bound = f"{'>=' if figure.at_least else '<='} {_short(figure.target)}"
-        ratio = f"{middle / figure.target:.2f}"
+        ratio = f"{middle / figure.target:.2f}" if figure.target else ""
         verdict = "reached" if figure.reached else "MISSED"
     return (figure.name, figure.unit, str(len(figure.values)), *shown, bound, ratio, verdict)
 

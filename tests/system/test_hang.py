@@ -102,14 +102,19 @@ def test_a_long_save_whose_bytes_move_is_none_neither_at_a_stop_nor_in_training(
 
 
 def test_one_that_hangs_before_it_is_ready_is_killed_and_started_again(
-    supervise: Supervise,
+    supervise: Supervise, tmp_path: Path
 ) -> None:
+    _, env = py_spy(tmp_path, "echo not permitted >&2; exit 1")
     trainer = scripted(rate=200, every=50, steps=100, hang_loading=True, attempts=1)
-    daemon = supervise(trainer, every=50, settings=patience(load=1.0)).start()
+    daemon = supervise(trainer, every=50, settings=patience(load=1.0)).start(env=env)
     assert (verdict(daemon)["doing"], verdict(daemon)["budget"]) == ("load", 1.0)
     assert daemon.wait() == 0
     assert causes(daemon.run) == ["hung", "finished"]
     assert daemon.run.attempts()[0]["ended"]["status"] == -signal.SIGKILL
+    told = daemon.output()
+    assert "cannot record the trainer's stacks with py-spy:" in told
+    assert "not permitted" in told
+    assert "it shows no stacks; killing it" in told
     one_line_per_step(daemon.run, 100)
 
 
@@ -175,24 +180,26 @@ def test_a_machine_that_slept_gives_no_verdict_when_it_wakes(supervise: Supervis
     assert daemon.stop() == 0
 
 
-def test_where_py_spy_is_installed_its_word_is_kept_and_its_silence_bounded(
-    supervise: Supervise, tmp_path: Path
-) -> None:
-    program = tmp_path / "bin/py-spy"
+def py_spy(folder: Path, text: str) -> tuple[Path, dict[str, str]]:
+    """A program of that name, and the environment in which it is found first."""
+    program = folder / "bin/py-spy"
     program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho seen by $0 $*\n")
+    program.write_text(f"#!/bin/sh\n{text}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    path = f"{program.parent}:{os.environ['PATH']}"  # noqa: TID251 - what an operator's shell has
+    return program, {"PATH": path}
+
+
+def test_where_py_spy_is_installed_its_word_is_kept(supervise: Supervise, tmp_path: Path) -> None:
+    program, env = py_spy(tmp_path, "echo seen by $0 $*")
     trainer = scripted(rate=100, every=50, hang_at=60)
     daemon = supervise([*trainer, "--ignore-term"], every=50, settings=patience())
-    path = f"{program.parent}:{os.environ['PATH']}"  # noqa: TID251 - what an operator's shell has
-    daemon.start(env={"PATH": path})
+    daemon.start(env=env)
     pid = daemon.until_trainer()
     kept = daemon.run.path / "attempts/000001/stacks.txt"
     said = daemon.until(lambda: kept.exists() and kept.read_text().splitlines()[1:], "py-spy")
     assert said == [f"seen by {program} dump --nonblocking --pid {pid}"]
-    program.write_text("#!/bin/sh\nexec sleep 600\n")
-    daemon.until(lambda: causes(daemon.run)[:2] == ["hung", "hung"], "another end", 30)
-    assert "cannot record the trainer's stacks with py-spy" in daemon.output()
+    daemon.until(lambda: causes(daemon.run)[0] == "hung", "its end")
 
 
 def test_status_shows_silence_and_its_budget(supervise: Supervise) -> None:

@@ -24,7 +24,7 @@ POLICY = HangPolicy(least=1.0, first_step=1.0)
 class Turns:
     """Turns of the loop beside a real process that is silent, at times that the test gives."""
 
-    def __init__(self, run: Path, pid: int) -> None:
+    def __init__(self, run: Path, pid: int, *, judges: bool) -> None:
         identity = identify(pid, TOKEN)
         assert identity is not None
         self.put: list[Event] = []
@@ -32,7 +32,7 @@ class Turns:
         self.checkpoints.mkdir()
         self.history: History = running(20, fresh_state(hang=POLICY))
         self.following = Following(run, ReportsPosition(1, 21, 0), adopt(identity), self.put.append)
-        self.silence = Silence(self.checkpoints, self.put.append)
+        self.silence = Silence(self.checkpoints, self.put.append, judges=judges)
         self.now = 1000.0
         self.turn(0.0)
 
@@ -45,11 +45,11 @@ class Turns:
 
 
 @pytest.fixture
-def turns(tmp_path: Path) -> Iterator[Turns]:
+def turns(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Turns]:
     command = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
     with subprocess.Popen(command, env={"STEPKEEPER_TOKEN": TOKEN}) as process:
         try:
-            yield Turns(tmp_path, process.pid)
+            yield Turns(tmp_path, process.pid, judges=getattr(request, "param", True))
         finally:
             process.kill()
 
@@ -99,3 +99,10 @@ def test_at_a_stop_bytes_and_gaps_are_signs_of_life(turns: Turns) -> None:
     assert turns.put == [Moved(1)]
     turns.turn(30.0)
     assert turns.put == [Moved(1), Moved(1)]
+
+
+@pytest.mark.parametrize("turns", [False], indirect=True)
+def test_a_visit_that_does_not_stay_has_no_word_on_a_hang(turns: Turns) -> None:
+    for _ in range(100):
+        turns.turn(POLL_SECONDS)
+    assert turns.put == []
