@@ -75,9 +75,7 @@ class Daemon:
         self._selector = selectors.DefaultSelector()
         self._following: Following | None = None
         self._readback = ReadBack(config.run / "checkpoints", self._selector, self._inbox.append)
-        self._silence = Silence(
-            config.run / "checkpoints", self._inbox.append, judges=errand is None
-        )
+        self._silence = Silence(config.run, self._inbox.append, judges=errand is None)
         self._ahead = 0
         self._exit: int | None = None
         self._watched = -1
@@ -162,8 +160,7 @@ class Daemon:
                 self._note(key.data, signals)
             polled = self._poll_reports()
             now = clock.monotonic()
-            if self._following is not None:
-                self._silence.turn(self._state, self._following, now, polled=polled)
+            self._silence.turn(self._state, self._following, now, polled=polled)
             if self._state.deadline is not None and now >= self._state.deadline:
                 self._inbox.append(Tick())
             while self._inbox and self._exit is None:

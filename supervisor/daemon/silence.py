@@ -29,21 +29,21 @@ class Silence:
     ``judges`` is False for a visit that does not stay: it has no word on a hang.
     """
 
-    def __init__(
-        self, checkpoints: Path, put: Callable[[Event], None], *, judges: bool = True
-    ) -> None:
+    def __init__(self, run: Path, put: Callable[[Event], None], *, judges: bool) -> None:
         self.seconds = 0.0
         self._judges = judges
         self._polls = 0
-        self._folder = checkpoints
+        self._folder = run / "checkpoints"
         self._put = put
         self._attempt = 0
         self._at = self._look_at = 0.0
         self._seen: frozenset[tuple[str, int, int]] | None = None
 
-    def turn(self, state: State, following: Following, now: float, *, polled: bool) -> None:
+    def turn(self, state: State, following: Following | None, now: float, *, polled: bool) -> None:
         """The loop came round at ``now``; ``polled`` says whether reports were looked for."""
         passed, self._at = now - self._at, now
+        if following is None:
+            return
         if following.attempt != self._attempt:
             self._attempt, self._seen, passed = following.attempt, None, 0.0
             self._begin_anew()

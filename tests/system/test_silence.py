@@ -32,7 +32,7 @@ class Turns:
         self.checkpoints.mkdir()
         self.history: History = running(20, fresh_state(hang=POLICY))
         self.following = Following(run, ReportsPosition(1, 21, 0), adopt(identity), self.put.append)
-        self.silence = Silence(self.checkpoints, self.put.append, judges=judges)
+        self.silence = Silence(run, self.put.append, judges=judges)
         self.now = 1000.0
         self.turn(0.0)
 
