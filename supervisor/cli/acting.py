@@ -224,6 +224,8 @@ def _stop_unattended(run: Path, fields: dict[str, Any]) -> None:
 def _tell_stop(run: Path, *, hold: bool, as_json: bool) -> int:
     line, seals = standing.last_line(run), standing.seals(run)
     last = int(line["step"]) if line else 0
+    if rewound := standing.rewound(run, standing.last_attempt(run)):
+        last = int(rewound["to"]["step"])
     sealed = seals[0].step if seals else None
     code = NONE if sealed is None else SEALED if sealed >= last else OLDER
     path = str(run / "checkpoints" / seals[0].bin.name) if seals else None

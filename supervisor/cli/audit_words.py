@@ -10,6 +10,7 @@ from supervisor.cli.audit_checkpoints import Checkpoints
 from supervisor.cli.audit_findings import Findings
 from supervisor.cli.audit_journal import NAME, Journal, Replays
 from supervisor.cli.audit_pivots import Pivot
+from supervisor.cli.audit_rewinds import Rewind
 from supervisor.cli.audit_seals import Seals, lineage
 from supervisor.sidecars.ledger import Audit
 
@@ -31,6 +32,7 @@ class Outcome(NamedTuple):
     replays: Replays
     checkpoints: Checkpoints
     head: bool | None
+    rewinds: list[Rewind]
 
 
 def lines(outcome: Outcome, findings: Findings) -> list[str]:
@@ -40,6 +42,7 @@ def lines(outcome: Outcome, findings: Findings) -> list[str]:
         ("attempts", str(outcome.attempts)),
         *_replays(outcome.replays),
         *_pivots(outcome),
+        *_rewinds(outcome),
         *_seals(outcome),
         ("journal", _journal(outcome.journal)),
     ]
@@ -95,6 +98,15 @@ def _pivots(outcome: Outcome) -> list[tuple[str, str]]:
     return rows + [("pivot", f"policy {printing.plain(policy)}, by hand") for policy in by_hand]
 
 
+def _rewinds(outcome: Outcome) -> list[tuple[str, str]]:
+    rows = []
+    for rewind in outcome.rewinds:
+        text = f"from step {rewind.at.step} back to step {rewind.to} after attempt {rewind.attempt}"
+        text += f", by {printing.plain(rewind.by)} at {printing.plain(rewind.time)}"
+        rows.append(("rewind", text))
+    return rows
+
+
 def _seals(outcome: Outcome) -> list[tuple[str, str]]:
     seals, found = outcome.seals, outcome.checkpoints
     walked = lineage(seals)
@@ -137,6 +149,10 @@ def facts(run: Path, outcome: Outcome, findings: Findings) -> dict[str, Any]:
                 "done": certificate.done,
             }
             for _, certificate in outcome.pivots
+        ],
+        "rewinds": [
+            {"from": r.at.step, "to": r.to, "attempt": r.attempt, "by": r.by, "time": r.time}
+            for r in outcome.rewinds
         ],
         "seals": {
             "lineage": [file.record.step for file in lineage(outcome.seals)],

@@ -104,6 +104,8 @@ def _line(run: Path) -> dict[str, Any]:
     line = standing.last_line(run)
     if line is None:
         return {"step": 0}
+    if rewound := standing.rewound(run, standing.last_attempt(run)):
+        return {"step": int(rewound["to"]["step"])}
     now, then = (datetime.fromisoformat(text) for text in (clock.wall(), line["time"]))
     age = max(0.0, (now - then).total_seconds())
     return {"step": int(line["step"]), "loss": line["loss"], "age": age}

@@ -13,8 +13,10 @@ from supervisor.cli import printing, standing
 from supervisor.cli.audit_attempts import check_lines, check_marks, read_records
 from supervisor.cli.audit_checkpoints import check_checkpoints
 from supervisor.cli.audit_findings import Findings
+from supervisor.cli.audit_journal import NAME as JOURNAL
 from supervisor.cli.audit_journal import check_journal, check_replays, check_sealed
-from supervisor.cli.audit_pivots import Pivot, check_pivots, check_policies, positions, read_pivots
+from supervisor.cli.audit_pivots import check_pivots, check_policies, positions, read_pivots
+from supervisor.cli.audit_rewinds import check_rewinds, read_rewinds
 from supervisor.cli.audit_seals import SealFile, Seals, check_seals
 from supervisor.cli.audit_words import Outcome, facts, lines
 from supervisor.cli.parameters import Json, Run, existing
@@ -27,6 +29,9 @@ from supervisor.sidecars.ledger import audit as audit_ledger
 _HEAD = re.compile(r"(?:head )?(\d+):([0-9a-f]{32}):([0-9a-f]{32})")
 _SHARE = 1 << 24  # bytes of ledger that are worth a process of their own
 _MOST_PROCESSES = 8
+
+
+_Claim = tuple[LedgerPosition, Path]  # where the ledger stood, and who says so
 
 
 class _Head(NamedTuple):
@@ -92,14 +97,17 @@ def _examine(
     path = standing.ledger_path(folder)
     seals = Seals(findings)
     pivots = read_pivots(findings)
-    ledger = _audit_ledger(path, seals, pivots, head, progress, findings)
+    rewinds = read_rewinds(findings)
+    claims: list[_Claim] = [(at, pivot.path) for pivot in pivots for at in set(positions(pivot))]
+    claims += [(rewind.at, folder / JOURNAL) for rewind in rewinds]
+    ledger = _audit_ledger(path, seals, claims, head, progress, findings)
     journal = check_journal(seals, findings)
     if journal.sound:
         check_sealed(journal, seals, findings)
     check_seals(seals, findings)
     whole = None
     if ledger is not None:
-        _blame(ledger, path, seals, pivots, findings)
+        _blame(ledger, path, seals, claims, findings)
         whole = None if ledger.fault_line else ledger
     records = read_records(seals, findings)
     if ledger is not None:
@@ -108,11 +116,12 @@ def _examine(
         check_marks(ledger, name, journal.run if journal.sound else "", seals, records, findings)
         check_policies(ledger, name, pivots, journal, seals, findings)
     check_pivots(pivots, journal, seals, findings)
+    check_rewinds(rewinds, ledger, seals, findings)
     replays = check_replays(journal, whole, findings)
     checkpoints = check_checkpoints(seals, findings, progress.show, force=digests)
     held = _check_head(head, ledger, path, seals, findings)
     outcome = Outcome(
-        path.name, ledger, journal, seals, pivots, len(records), replays, checkpoints, held
+        path.name, ledger, journal, seals, pivots, len(records), replays, checkpoints, held, rewinds
     )
     return findings, outcome
 
@@ -120,7 +129,7 @@ def _examine(
 def _audit_ledger(
     path: Path,
     seals: Seals,
-    pivots: list[Pivot],
+    claims: list[_Claim],
     head: _Head | None,
     progress: Progress,
     findings: Findings,
@@ -130,7 +139,7 @@ def _audit_ledger(
         if other != path:
             findings.fault(other, f"a second ledger stands beside {path.name}")
     wanted = [LedgerPosition(*file.record.ledger) for file in seals.files.values()]
-    wanted += [position for pivot in pivots for position in positions(pivot)]
+    wanted += [position for position, _ in claims]
     try:
         cores = len(os.sched_getaffinity(0))
         found = audit_ledger(
@@ -153,16 +162,15 @@ def _audit_ledger(
 
 
 def _blame(
-    ledger: Audit, path: Path, seals: Seals, pivots: list[Pivot], findings: Findings
+    ledger: Audit, path: Path, seals: Seals, claims: list[_Claim], findings: Findings
 ) -> None:
     """Say whose word each position is that the ledger does not hold."""
     accused = {fault.file for fault in findings.faults}
     owners: dict[LedgerPosition, list[str]] = {position: [] for position in ledger.missed}
     for file in seals.files.values() if owners else ():
         owners.get(LedgerPosition(*file.record.ledger), []).append(findings.name(file.path))
-    for pivot in pivots:
-        for position in set(positions(pivot)):
-            owners.get(position, []).append(findings.name(pivot.path))
+    for position, claimant in claims:
+        owners.get(position, []).append(findings.name(claimant))
     for nth, (position, names) in enumerate(owners.items()):
         line = 0 if nth or ledger.torn_regions else position.entries
         if accused.isdisjoint(names):

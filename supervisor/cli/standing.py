@@ -90,6 +90,13 @@ def last_attempt(run: Path) -> dict[str, Any] | None:
     return None
 
 
+def rewound(run: Path, attempt: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The rewind that no attempt has gone on from yet, ``attempt`` being the newest one."""
+    found = record(run / "rewind.json")
+    newest = (attempt or {}).get("attempt")
+    return found if found is not None and found.get("attempt") == newest else None
+
+
 def reports_path(run: Path, attempt: int) -> Path:
     """Where an attempt's reports are."""
     return run / "attempts" / f"{attempt:06d}" / "reports.jsonl"

@@ -64,6 +64,9 @@ def gather(run: Path) -> dict[str, Any]:
     report = standing.last_report(run, attempt["attempt"]) if attempt else None
     line = standing.last_line(run)
     step = max(int(found["step"]) for found in (report, line, {"step": 0}) if found)
+    newest = report or line or {}
+    if rewound := standing.rewound(run, attempt):
+        step, newest = int(rewound["to"]["step"]), {}
     intent = standing.record(run / "intent.json") or {}
     facts: dict[str, Any] = {
         "run": str(run),
@@ -72,7 +75,7 @@ def gather(run: Path) -> dict[str, Any]:
         "supervisor": {"alive": supervised, "answers": live is not None},
         "trainer": {"alive": alive, "pid": _pid(attempt) if alive else None},
         "step": step,
-        "loss": (report or line or {}).get("loss"),
+        "loss": newest.get("loss"),
         "rate": ((live or {}).get("attempt") or {}).get("rate") if alive else None,
         "doing": ((live or {}).get("attempt") or {}).get("doing") if alive else None,
         "silence": (live or {}).get("hang") if alive else None,
@@ -84,6 +87,7 @@ def gather(run: Path) -> dict[str, Any]:
         "head": standing.head_of(seals[0]) if seals else None,
         "policy": _policy(run),
         "pivot": _pivot(standing.record(run / "pivot.json")),
+        "rewound": rewound["ledger"]["step"] if rewound else None,
         "hold": bool(intent.get("hold")),
         "limits": time_left(run, live, intent),
         "arms": _arms(run),
@@ -254,6 +258,8 @@ def _headline(facts: dict[str, Any]) -> str:
     if attempt is not None:
         parts.append(f"attempt {attempt['number']}")
         parts.append(f"step {facts['step']}")
+    if facts["rewound"] is not None:
+        parts.append(f"rewound from step {facts['rewound']}")
     if facts["trainer"]["pid"]:
         parts.append(f"pid {facts['trainer']['pid']}")
     if facts["loss"] is not None:

@@ -12,13 +12,16 @@ from supervisor.sidecars.checkpoints import SealRecord
 from trainer.contract.wire import Phase, PhaseOrder
 
 
-def named_phases(run: Path, newest: SealRecord | None, policy: int) -> tuple[PhaseOrder, ...]:
+def named_phases(
+    run: Path, newest: SealRecord | None, policy: int, cut: int
+) -> tuple[PhaseOrder, ...]:
     """Every phase reported after the newest seal by attempts that have ended, the last one's word.
 
     They ran as reported, whatever the bandit decides now: a repeated phase, say, or one whose
-    arm was retired on the way. Costs a read of those reports.
+    arm was retired on the way. What attempts up to number ``cut`` did was taken back by a rewind.
+    Costs a read of those reports.
     """
-    first = newest.attempt if newest else 1
+    first = max(newest.attempt if newest else 1, cut + 1)
     found: dict[int, PhaseOrder] = {}
     numbers = [number for number in attempts.numbers(run) if number >= first]
     for number in numbers:

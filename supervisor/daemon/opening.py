@@ -11,12 +11,15 @@ from supervisor.core.messages import LedgerPosition
 from supervisor.errors import LedgerError
 from supervisor.perform import Parts, placing, say
 from supervisor.sidecars.checkpoints import SealRecord
-from supervisor.sidecars.events import Events, Head, created
-from supervisor.sidecars.ledger import Ledger
+from supervisor.sidecars.events import EventLine, Events, Head, created, mark_of
+from supervisor.sidecars.ledger import Cut, Ledger
+from supervisor.sidecars.rewinds import RewindModel
 from supervisor.sidecars.samples import Samples
 
 
-def open_parts(config: Config, newest: SealRecord | None, *, fresh: bool) -> Parts:
+def open_parts(
+    config: Config, newest: SealRecord | None, rewound: RewindModel | None, *, fresh: bool
+) -> Parts:
     """The open records, verified from the newest seal on; a ``fresh`` run's are created.
 
     Raises LedgerError for a ledger that is not the one the seals speak of, and OSError.
@@ -24,21 +27,23 @@ def open_parts(config: Config, newest: SealRecord | None, *, fresh: bool) -> Par
     run = config.run
     events = Events.open(run / "events.jsonl", Head(*newest.events) if newest else None)
     try:
-        run_id = _run_id(events, run, fresh=fresh)
+        first = _named(events, run, fresh=fresh)
         after = LedgerPosition(**newest.ledger._asdict()) if newest else None
-        ledger = Ledger.open(config.ledger, run_id, after, fresh=fresh)
+        ledger = Ledger.open(config.ledger, mark_of(first), after, fresh=fresh)
     except BaseException:
         events.close()
         raise
     parts = Parts(
         config=config,
-        run_id=run_id,
+        run_id=str(first.facts["run"]),
         ledger=ledger,
         events=events,
         samples=Samples(config.samples, run / "archive"),
         newest_seal=newest.digest if newest else "",
     )
-    placing.settle(run, run_id, events)
+    if rewound is not None:
+        ledger.note_rewind(Cut(rewound.to.step, LedgerPosition(**rewound.ledger.model_dump())))
+    placing.settle(run, parts.run_id, events)
     if newest is not None:
         ledger.mark(f"seal:{newest.digest[:32]}")  # its line may not have come to be
     if ledger.torn is not None:
@@ -47,13 +52,13 @@ def open_parts(config: Config, newest: SealRecord | None, *, fresh: bool) -> Par
     return parts
 
 
-def _run_id(events: Events, run: Path, *, fresh: bool) -> str:
-    first = created(run / "events.jsonl")
-    if first is not None:
-        return str(first.facts["run"])
-    if not fresh:
-        raise LedgerError(f"cannot use {run / 'events.jsonl'}: it does not name its run any more")
-    run_id = secrets.token_hex(8)
-    events.append("run-created", {"run": run_id}, clock.wall())
-    events.sync()
-    return run_id
+def _named(events: Events, run: Path, *, fresh: bool) -> EventLine:
+    """The event that names the run; a fresh run is named now, unless it was when it was made."""
+    path = run / "events.jsonl"
+    if created(path) is None and fresh:
+        events.append("run-created", {"run": secrets.token_hex(8)}, clock.wall())
+        events.sync()
+    first = created(path)
+    if first is None:
+        raise LedgerError(f"cannot use {path}: it does not name its run any more")
+    return first

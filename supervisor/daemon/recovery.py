@@ -31,6 +31,7 @@ from supervisor.daemon.space import make_room
 from supervisor.daemon.unfinished import find, orders_left
 from supervisor.perform import Parts, read_intent, say
 from supervisor.perform.intent import Start, start_of
+from supervisor.perform.rewinding import complete
 from supervisor.process.identity import boot_id
 from supervisor.sidecars import archive, attempts, bandit_state
 from supervisor.sidecars.attempts import AttemptModel
@@ -56,6 +57,7 @@ def recover(config: Config) -> Recovered:
     journal = archive.read_pivot(run)
     (run / "checkpoints").mkdir(mode=0o750, exist_ok=True)
     _tidy(run)
+    rewound = complete(run)
     found_here = scan(run / "checkpoints")
     for refused in found_here.passed_over(KEPT_SEALS):
         say(f"{refused.name} is not used: {refused.reason}", alarm=True)
@@ -65,15 +67,18 @@ def recover(config: Config) -> Recovered:
     if lost:
         say(f"the record of attempt {lost} is empty, as a power cut leaves it", alarm=True)
     last = attempts.last(run)
-    parts = open_parts(config, newest, fresh=last is None)
+    parts = open_parts(config, newest, rewound, fresh=last is None)
     policy = policy_in_force(config, parts, journal, fresh=last is None)
     state = _state(config, policy, seals, last)
     intent = read_intent(run)
     start = start_of(intent, state.last_attempt)
-    reckoning = reckon(run, policy.number, start.after, state.seals)
+    cut = rewound.attempt if rewound else 0
+    reckoning = reckon(run, policy.number, max(start.after, cut), state.seals)
     state = replace(state, restarts=reckoning.restarts)
     found = find(parts, newest, last, journal, reckoning.best)
-    state = replace(state, orders=orders_left(run), named=named_phases(run, newest, policy.number))
+    state = replace(
+        state, orders=orders_left(run), named=named_phases(run, newest, policy.number, cut)
+    )
     if found.attempt is not None:
         state = _restored(state, found.attempt, newest)
     state, retired = _reconciled(state, config)

@@ -68,7 +68,7 @@ def _start(parts: Parts, effect: Spawn) -> Event:
             command=parts.config.command,
             settings=parts.config.digest,
             resume=ResumeModel(**resume._asdict()) if resume else None,
-            ledger_step=parts.ledger.position.step,
+            ledger_step=parts.ledger.last_step,
             started=clock.wall(),
         )
         attempts.write(run, record)

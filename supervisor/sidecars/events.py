@@ -165,6 +165,11 @@ def created(path: Path) -> EventLine | None:
     return None
 
 
+def mark_of(created: EventLine) -> str:
+    """The run as the first line of its ledger names it: its identity, then where it comes from."""
+    return f"{created.facts['run']} {created.facts.get('origin', '')}".strip()
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What verifying found; ``fault`` names the line and the reason, or is empty.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -102,4 +103,19 @@ def _verdict(name: str, answer: bytes, status: int) -> Verdict:
         said = last.decode("utf-8", "replace")[:200]
         problem = f"cannot tell whether {name} is good: the reader ended with {status} {said!r}"
         return Verdict(step_of(name) or 0, name, "", 0, "", problem)
+    return verdict
+
+
+def read_back(folder: Path, name: str, sha256: str = "", *, companion: bool = True) -> Verdict:
+    """The verdict on ``folder/name``, waited for: for commands, never for the daemon's loop.
+
+    Raises OSError where no child can be started.
+    """
+    verifier = Verifier()
+    try:
+        descriptor = verifier.start(folder, name, sha256, companion=companion)
+        while (verdict := verifier.result()) is None:
+            select.select([descriptor], [], [])
+    finally:
+        verifier.close()
     return verdict

@@ -4,12 +4,13 @@ from supervisor.sidecars.ledger.auditing import audit
 from supervisor.sidecars.ledger.opening import SUFFIX, TornRegion
 from supervisor.sidecars.ledger.reading import Entry, canonical, find
 from supervisor.sidecars.ledger.verdict import AttemptLines, Audit, MarkedLine
-from supervisor.sidecars.ledger.writing import Ledger, Outcome
+from supervisor.sidecars.ledger.writing import Cut, Ledger, Outcome
 
 __all__ = [
     "SUFFIX",
     "AttemptLines",
     "Audit",
+    "Cut",
     "Entry",
     "Ledger",
     "MarkedLine",

@@ -92,6 +92,17 @@ class Segments:
                 self._add(stretch, at, i)
                 at = i
 
+    def cut(self, above: int, entries: int) -> None:
+        """A rewind: of the first ``entries`` lines none above step ``above`` stands any more.
+
+        The line that follows them took no place of theirs.
+        """
+        later = [segment for segment in self._segments if segment.number > entries]
+        if not later:
+            self._void(above + 1)
+        for segment in later:
+            segment.voided = segment.voided and segment.number != entries + 1
+
     def _add(self, stretch: Stretch, at: int, until: int) -> None:
         first, last = stretch.steps[at], stretch.steps[until - 1]
         attempt = stretch.attempts[at]

@@ -189,7 +189,7 @@ class Total:
         self._marks.append(MarkedLine(entry, line, mark.step, mark.attempt, mark.text))
         if mark.text.startswith("run:"):
             if entry == 1:
-                self._run = mark.text.removeprefix("run:")
+                self._run = mark.text.removeprefix("run:").partition(" ")[0]
             else:
                 self._fail(line, f"a second run's mark: {mark.text}")
 

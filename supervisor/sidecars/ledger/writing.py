@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 from supervisor.core.chain import close
 from supervisor.core.messages import LedgerPosition
 from supervisor.errors import LedgerError
+from supervisor.sidecars.ledger.batch import Batch
 from supervisor.sidecars.ledger.line import Layout, cut, torn_time, written_name
 from supervisor.sidecars.ledger.opening import (
     Found,
@@ -47,6 +48,13 @@ class Outcome(NamedTuple):
     appended: int = 0
 
 
+class Cut(NamedTuple):
+    """A rewind to ``step`` when the ledger ended at ``at``: lines above are no replay's measure."""
+
+    step: int
+    at: LedgerPosition
+
+
 class Ledger:
     """The open ledger. One writer only, which the run's lock ensures."""
 
@@ -62,6 +70,7 @@ class Ledger:
         self._region = found.region
         self._marks: deque[str] = deque()
         self._attempt = self._resumed = self._next = 0
+        self._cut: Cut | None = None
         self.position = found.position
         self.torn: TornRegion | None = found.torn
 
@@ -69,8 +78,9 @@ class Ledger:
     def open(cls, path: Path, run: str, after: LedgerPosition | None, *, fresh: bool) -> Self:
         """Open to append and verify from ``after``, the newest seal's position (None: all).
 
-        A ``fresh`` run's file may be absent and is created. Raises LedgerError for a ledger that
-        is missing, shorter than ``after``, of another run, or one of two; OSError.
+        ``run`` is what the first line's mark says behind ``run:``: the identity, and where the run
+        comes from. A ``fresh`` run's file may be absent and is created. Raises LedgerError for a
+        ledger that is missing, shorter than ``after``, of another run, or one of two; OSError.
         """
         refuse_unless_alone(path, fresh=fresh)
         file = AppendFile(path, create=fresh)
@@ -84,6 +94,27 @@ class Ledger:
             file.close()
             raise
         return cls(file, path, run, found)
+
+    def note_rewind(self, cut: Cut) -> None:
+        """Take a rewind into account, right after opening.
+
+        Raises LedgerError where the ledger is shorter than it was then.
+        """
+        if self.position.entries < cut.at.entries:
+            raise LedgerError(
+                f"cannot use the ledger {self._path}: it holds {self.position.entries} lines, but"
+                f" the rewind to step {cut.step} speaks of {cut.at.entries}; put the whole file"
+                " back"
+            )
+        self._cut = cut
+        self._segments.cut(cut.step, cut.at.entries)
+
+    @property
+    def last_step(self) -> int:
+        """The last step that stands: the last line's, or that of a rewind since."""
+        if self._cut is not None and self.position.entries == self._cut.at.entries:
+            return self._cut.step
+        return self.position.step
 
     def begin(self, attempt: int, resumed: int, digest: str) -> None:
         """Steps of ``attempt`` come next; it resumed after step ``resumed`` (0: from nothing).
@@ -183,7 +214,7 @@ class Ledger:
 
     def _standing(self, step: int) -> Standing | None:
         standing = self._lockstep.at(step)
-        if standing is None and step <= self.position.step and self._partial:
+        if standing is None and step <= self.last_step and self._partial:
             self._read_all()
             standing = self._lockstep.at(step)
         return standing
@@ -197,6 +228,8 @@ class Ledger:
                 f" {found.position.entries} of {self.position.entries} only; run stepkeeper audit"
             )
         self._segments, self._partial = found.segments, False
+        if self._cut is not None:
+            self._segments.cut(self._cut.step, self._cut.at.entries)
         self._lockstep = Lockstep(self._file.descriptor, found.segments)
 
     def _append(self, policy: int, steps: Sequence[Step], wall: str, difference: str) -> None:
@@ -211,7 +244,7 @@ class Ledger:
             self._writer = self._attempt
         layout = Layout(self._attempt, policy, self._extras)
         self._lockstep.forget()
-        batch = _Batch(self._file.size)
+        batch = Batch(self._file.size)
         chain = self.position.chain
         for step in steps:
             mark = self._marks[0] if self._marks else ""
@@ -221,14 +254,14 @@ class Ledger:
                 piece, chain = close(chain, layout.body(step, mark, wall))
             if batch.size + len(piece) > MAX_WRITE and batch.pieces:
                 self._give(batch, difference)
-                batch = _Batch(self._file.size)
+                batch = Batch(self._file.size)
             batch.add(step.step, piece, chain)
             self._region = b""
             if mark:
                 self._marks.remove(mark)
         self._give(batch, difference)
 
-    def _cover(self, layout: Layout, step: Step, wall: str) -> tuple[_Batch, bytes, str, str]:
+    def _cover(self, layout: Layout, step: Step, wall: str) -> tuple[Batch, bytes, str, str]:
         """The line that follows a torn region: the torn piece completed, or closed off."""
         closed, fragment = cut(self._region)
         size = self._file.size
@@ -236,15 +269,15 @@ class Ledger:
         for mark in (*self._marks, "") if fragment else ():
             line, chain = close(self.position.chain, layout.body(step, mark, when), closed)
             if line.startswith(fragment):
-                return _Batch(size - len(fragment)), line[len(fragment) :], mark, chain
+                return Batch(size - len(fragment)), line[len(fragment) :], mark, chain
         ending = b"\n" if fragment else b""
         mark = self._marks[0] if self._marks else ""
         line, chain = close(
             self.position.chain, layout.body(step, mark, wall), self._region + ending
         )
-        return _Batch(size + len(ending)), ending + line, mark, chain
+        return Batch(size + len(ending)), ending + line, mark, chain
 
-    def _give(self, batch: _Batch, difference: str) -> None:
+    def _give(self, batch: Batch, difference: str) -> None:
         """One write. What it leaves out is owed: the state counts it, the file goes on there."""
         first, number = batch.steps[0], self.position.entries + 1
         attempts = [self._attempt] * len(batch.steps)
@@ -258,25 +291,3 @@ class Ledger:
         )
         self._next = batch.steps[-1] + 1
         self._file.append(b"".join(batch.pieces))
-
-
-class _Batch:
-    """Lines on their way into one write; the first one begins at byte ``start`` of the file."""
-
-    __slots__ = ("chain", "ends", "pieces", "size", "start", "steps")
-
-    def __init__(self, start: int) -> None:
-        self.start = start
-        self.size = 0
-        self.chain = ""
-        self.pieces: list[bytes] = []
-        self.steps: list[int] = []
-        self.ends: list[int] = []
-
-    def add(self, step: int, piece: bytes, chain: str) -> None:
-        """One more line, ``piece`` being the bytes of it still to be written."""
-        self.pieces.append(piece)
-        self.size += len(piece)
-        self.chain = chain
-        self.steps.append(step)
-        self.ends.append(self.size)
