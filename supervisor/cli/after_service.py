@@ -43,4 +43,4 @@ def _by_manager() -> bool:
     # Imported here: it is seldom needed, and the start of this command is waited for.
     from supervisor.process import systemd  # noqa: PLC0415 - see above
 
-    return systemd.stop_wanted(systemd.own_unit())
+    return systemd.stop_wanted()

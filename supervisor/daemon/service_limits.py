@@ -19,7 +19,7 @@ class ServiceLimits:
     """Compares the unit with measured saves, whenever a longer save than before was measured."""
 
     def __init__(self, run: Path, environ: dict[str, str]) -> None:
-        unit = systemd.own_unit() if environ.get("NOTIFY_SOCKET") else ""
+        unit = systemd.own_unit() if environ.get("NOTIFY_SOCKET") else None
         self._question = systemd.limits_of(unit) if unit else None
         self._longest = longest_save(run) if unit else 0.0
         self._limits: dict[str, str] = {}

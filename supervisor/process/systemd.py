@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 from supervisor import clock
 
@@ -24,18 +25,25 @@ _SECONDS = {
 }
 
 
-def own_unit() -> str:
-    """The service that we are a process of; empty where we are of none."""
+class Unit(NamedTuple):
+    """A service by its name, of the system's manager or of a user's."""
+
+    name: str
+    user: bool
+
+
+def own_unit() -> Unit | None:
+    """The service that we are a process of; None where we are of none."""
     try:
         lines = Path("/proc/self/cgroup").read_text("utf-8").splitlines()
     except OSError:
-        return ""
+        return None
     for line in lines:
         number, controllers, path = line.split(":", 2)
         name = path.rpartition("/")[2]
         if name.endswith(".service") and (number == "0" or controllers == "name=systemd"):
-            return name
-    return ""
+            return Unit(name, user="/user@" in path.removesuffix(name))
+    return None
 
 
 def seconds(span: str) -> float | None:
@@ -95,12 +103,17 @@ class Question:
             self._process = None
 
 
-def limits_of(unit: str) -> Question:
+def limits_of(unit: Unit) -> Question:
     """Ask for PROPERTIES of a unit, one ``Name=value`` a line."""
-    return Question("show", f"--property={','.join(PROPERTIES)}", "--", unit)
+    names = ",".join(PROPERTIES)
+    return Question("show", f"--property={names}", "--", unit.name, user=unit.user)
 
 
-def stop_wanted(unit: str) -> bool:
-    """Whether someone asked the manager to stop or restart the unit, and waits for that."""
-    lines = Question("list-jobs", "--no-legend", "--plain", "--", unit).wait().splitlines()
-    return any(words[2] in ("stop", "restart") for words in map(str.split, lines) if words[2:])
+def stop_wanted() -> bool:
+    """Whether someone asked the manager to stop or restart our unit, and waits for that."""
+    unit = own_unit()
+    if unit is None:
+        return False
+    question = Question("list-jobs", "--no-legend", "--plain", "--", unit.name, user=unit.user)
+    jobs = [line.split() for line in question.wait().splitlines()]
+    return any(words[2] in ("stop", "restart") for words in jobs if words[2:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -43,6 +44,8 @@ def install(machine: Machine) -> None:
 class Service:
     """``stepkeeper@NAME``; pids are those of the machine."""
 
+    journal_of = "--unit"
+
     def __init__(
         self, machine: Machine, name: str, command: list[str], every: int = 100, settings: str = ""
     ) -> None:
@@ -54,16 +57,22 @@ class Service:
     def drop_in(self, text: str) -> None:
         """Settings of this run's unit alone."""
         self.machine.install(f"/etc/systemd/system/{self.unit}.d/test.conf", f"[Service]\n{text}\n")
-        self.machine.call("systemctl", "daemon-reload")
+        self.systemctl("daemon-reload")
+
+    def systemctl(
+        self, *words: str, seconds: float = 60.0, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Ask the manager of this run."""
+        return self.machine.call("systemctl", *words, seconds=seconds, check=check)
 
     def start(self) -> Service:
         """Start it; READY was said when this returns."""
-        self.machine.call("systemctl", "start", self.unit)
+        self.systemctl("start", self.unit)
         return self
 
     def stop(self, seconds: float = 60.0) -> None:
         """Stop it, which must leave no trainer and a seal of the last step."""
-        self.machine.call("systemctl", "stop", self.unit, seconds=seconds)
+        self.systemctl("stop", self.unit, seconds=seconds)
         self.check_stopped()
 
     def check_stopped(self) -> None:
@@ -75,8 +84,7 @@ class Service:
 
     def show(self, name: str) -> str:
         """A property of the unit."""
-        words = ("systemctl", "show", "--value", f"--property={name}", self.unit)
-        return self.machine.call(*words).stdout.strip()
+        return self.systemctl("show", "--value", f"--property={name}", self.unit).stdout.strip()
 
     @property
     def main(self) -> int:
@@ -128,7 +136,7 @@ class Service:
 
     def journal(self) -> str:
         """What the supervisor and the manager said of this unit."""
-        words = ("journalctl", "--no-pager", "--output=cat", "-b", "-u", self.unit)
+        words = ("journalctl", "--no-pager", "--output=cat", "-b", self.journal_of, self.unit)
         return self.machine.call(*words).stdout
 
     def until(self, condition: Callable[[], T], reason: str, seconds: float = 30.0) -> T:
@@ -145,19 +153,41 @@ class Service:
 
     def describe(self) -> str:
         """Everything that helps after a failure."""
-        status = self.machine.call("systemctl", "status", "--no-pager", self.unit, check=False)
+        status = self.systemctl("status", "--no-pager", self.unit, check=False)
         return f"{status.stdout}\n{self.journal()[-6000:]}\n{self.run.describe()}"
 
     def finish(self) -> None:
         """End the supervisor and all trainers at once."""
-        m = self.machine
-        m.call("systemctl", "kill", "--kill-whom=all", "-s", "KILL", self.unit, check=False)
-        m.call("systemctl", "stop", "--no-block", self.unit, check=False)
+        self.systemctl("kill", "--kill-whom=all", "-s", "KILL", self.unit, check=False)
+        self.systemctl("stop", "--no-block", self.unit, check=False)
 
         def nothing_left() -> bool:
             for pid in self.pids():
-                m.call("kill", "-s", "KILL", str(pid), check=False)
+                self.machine.call("kill", "-s", "KILL", str(pid), check=False)
             return not self.pids() and self.show("ActiveState") in ("inactive", "failed")
 
         self.until(nothing_left, "the end of the service")
-        m.call("systemctl", "reset-failed", self.unit, check=False)
+        self.systemctl("reset-failed", self.unit, check=False)
+
+
+class OfAUser(Service):
+    """The same under the own manager of the user ``stepkeeper``, with the unit for users."""
+
+    journal_of = "--user-unit"
+
+    def begin(self) -> None:
+        """Start that manager and install the unit, as its page says."""
+        uid = self.machine.call("id", "-u", "stepkeeper").stdout.strip()
+        self._runtime = f"XDG_RUNTIME_DIR=/run/user/{uid}"
+        self.machine.call("install", "-d", "-o", "stepkeeper", "-m", "700", f"/run/user/{uid}")
+        self.machine.call("systemctl", "start", f"user@{uid}.service")
+        words = ("stepkeeper", "install-unit", "--user", "--state", STATE)
+        self.machine.call("env", "XDG_CONFIG_HOME=/etc/xdg", *words)
+        self.systemctl("daemon-reload")
+
+    def systemctl(
+        self, *words: str, seconds: float = 60.0, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Ask the user's manager."""
+        command = ("env", self._runtime, "systemctl", "--user", *words)
+        return self.machine.call(*command, seconds=seconds, check=check, user="stepkeeper")
