@@ -8,6 +8,19 @@ from pathlib import Path
 # What the service manager meant for us alone.
 _OURS = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "MAINPID", "LISTEN_FDS", "LISTEN_PID")
 
+# Given by a supervisor to the one that takes its place in the same process.
+_HANDOVER = "STEPKEEPER_HANDOVER"
+
+
+def take_handover() -> str:
+    """What an earlier life in this process left us, or nothing; whoever we start never sees it."""
+    return os.environ.pop(_HANDOVER, "")
+
+
+def with_handover(text: str) -> dict[str, str]:
+    """The environment for the next life in this process."""
+    return {**os.environ, _HANDOVER: text}
+
 
 def own() -> dict[str, str]:
     """Everything, as it was given to us."""
@@ -16,7 +29,7 @@ def own() -> dict[str, str]:
 
 def for_trainer() -> dict[str, str]:
     """What the trainer is given of it."""
-    return {key: value for key, value in os.environ.items() if key not in _OURS}
+    return {key: value for key, value in os.environ.items() if key not in (*_OURS, _HANDOVER)}
 
 
 def state_folder() -> Path:

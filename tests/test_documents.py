@@ -18,6 +18,7 @@ from supervisor import errors
 from supervisor.cli import acting, demo
 from supervisor.cli.registry import COMMANDS
 from supervisor.config import PolicyFile, RunFile
+from supervisor.config.reach import REACH
 from tests.support import document
 from tests.support.document import blocks, plain, table, tree
 from tests.support.runs import ROOT
@@ -109,6 +110,10 @@ def test_the_tables_of_settings_are_the_models(heading: str, model: type[BaseMod
         else:
             shown = list(default) if isinstance(default, tuple) else default
             assert json.loads(rows[key]) == shown, key
+
+
+def test_every_setting_has_a_class_that_says_when_a_change_takes_effect() -> None:
+    assert set(REACH) == {key for key, _ in _keys(RunFile)}
 
 
 def test_what_the_operator_sees_is_what_the_program_says() -> None:

@@ -14,8 +14,11 @@ from trainer.launch import Launch
 
 
 def read_sections(launch: Launch) -> TrainerSections:
-    """Read RUN/run.toml; sections of other owners are theirs to check. Raises SettingsError."""
-    path = launch.run / "run.toml"
+    """Read the settings in force; sections of other owners are theirs to check.
+
+    Raises SettingsError.
+    """
+    path = launch.settings or launch.run / "run.toml"
     table = _read(path)
     own = {name: table[name] for name in TrainerSections.model_fields if name in table}
     if launch.steps is not None:

@@ -22,7 +22,8 @@ class Launch(NamedTuple):
 
     ``resume`` is the ``.bin`` to go on from, or None for a run from nothing; alone, None means
     the newest checkpoint in ``checkpoints``. ``orphan_after`` is in seconds. ``steps`` and
-    ``every_seconds`` override run.toml where they are given.
+    ``every_seconds`` override run.toml where they are given. ``settings`` is the copy of run.toml
+    that is in force, or None for run.toml itself.
     """
 
     run: Path
@@ -35,6 +36,7 @@ class Launch(NamedTuple):
     steps: int | None
     every_seconds: float | None
     output: Path | None
+    settings: Path | None = None
 
     @property
     def alone(self) -> bool:
@@ -84,6 +86,7 @@ def read_launch(arguments: Sequence[str], given: Mapping[str, str]) -> Launch:
         steps=parsed.steps,
         every_seconds=parsed.ckpt_every_seconds,
         output=parsed.output,
+        settings=_path(given, "STEPKEEPER_SETTINGS"),
     )
 
 

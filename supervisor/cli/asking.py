@@ -82,7 +82,7 @@ def visit(
     Raises StepkeeperError where that fails, UnknownError where it is interrupted.
     """
     # Imported here: nothing of it is needed where a supervisor answers.
-    from supervisor.config import load  # noqa: PLC0415 - see above
+    from supervisor.config import begin_with  # noqa: PLC0415 - see above
     from supervisor.core.messages import Asked  # noqa: PLC0415 - see above
     from supervisor.daemon import Daemon  # noqa: PLC0415 - see above
     from supervisor.daemon.errand import INTERRUPTED  # noqa: PLC0415 - see above
@@ -92,7 +92,7 @@ def visit(
     asked = Asked(0, verb, {**fields, "by": f"{unattended.by()}, without a supervisor"})
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        code = Daemon(load(run), environ or {}, asked).run()
+        code = Daemon(begin_with(run, keep=True)[0], environ or {}, asked).run()
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     if code:

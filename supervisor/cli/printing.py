@@ -56,6 +56,15 @@ def plain(text: object) -> str:
     return "".join(c if c.isprintable() else "?" for c in str(text))
 
 
+def change(facts: dict[str, Any]) -> str:
+    """A changed setting with its old and new value, as TOML has them, and when it takes effect."""
+    old, new = (
+        "unset" if facts[key] is None else json.dumps(facts[key], ensure_ascii=False)
+        for key in ("old", "new")
+    )
+    return f"{plain(facts['setting'])}: {plain(old)} -> {plain(new)} ({facts['reach']})"
+
+
 def duration(seconds: float) -> str:
     """``42 s``, ``12 min`` or ``3.5 h``."""
     if seconds < 120:  # noqa: PLR2004 - two minutes read better in seconds

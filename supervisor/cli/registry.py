@@ -32,6 +32,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "list": Command("listing:list_runs", "List the runs under the state directory."),
     "status": Command("status:status", "Show where a run stands and what is at risk now."),
     "save": Command("acting:save", "Have a checkpoint written now, and wait for its seal."),
+    "reload": Command("reloading:reload", "Put edited settings or a new version in force."),
     "stop": Command("acting:stop", "Stop a run with a sealed checkpoint of its last step."),
     "release": Command("acting:release", "Let a run start again that was stopped with --hold."),
     "pivot": Command("pivoting:pivot", "Change the data policy in mid-run, or plan it."),

@@ -10,11 +10,20 @@ from typing import Annotated
 
 import typer
 
-from supervisor import clock, environment
+import supervisor
+from supervisor import clock
 from supervisor.cli import printing, standing
 from supervisor.cli.parameters import Json, Run, existing, place
-from supervisor.config import Config, load, parse_policy, read_policy, read_text
-from supervisor.daemon import Daemon
+from supervisor.config import (
+    Config,
+    changed,
+    load,
+    parse_policy,
+    read_policy,
+    read_text,
+)
+from supervisor.config import problems as settings_problems
+from supervisor.daemon.lives import keep
 from supervisor.errors import SettingsError
 from supervisor.perform.founding import EXAMPLE, found
 from supervisor.sidecars import archive
@@ -67,14 +76,18 @@ def check(run: Run, *, as_json: Json = False) -> int:
     problems: list[str] = []
     config = _checked(path, problems)
     warnings = _warnings(path, config) if config is not None else []
+    changes = changed(config) if config is not None else ()
     if as_json:
         facts = {"run": str(path), "problems": problems, "warnings": warnings}
-        printing.emit({"ok": not problems, **facts})
+        more = {"version": supervisor.__version__, "changes": [c.facts() for c in changes]}
+        printing.emit({"ok": not problems, **facts, **more})
         return 1 if problems else 0
     for problem in problems:
         printing.say(problem)
     for warning in warnings:
         printing.say(f"warning: {warning}")
+    for change in changes:
+        printing.say(printing.change(change.facts()))
     printing.say(
         f"{len(problems)} problem{'s' * (len(problems) != 1)} in {path}"
         if problems
@@ -89,6 +102,7 @@ def _checked(run: Path, problems: list[str]) -> Config | None:
     edited = run / "policy.toml"
     try:
         config = load(run)
+        problems += settings_problems(config, trained=standing.trained(run))
     except SettingsError as error:
         problems += error.problems or [str(error)]
     try:
@@ -171,4 +185,4 @@ def run(
     Ctrl-C stops it with a checkpoint. Exits 0 finished or stopped, 2 wrong use, 10 gave up,
     11 refused because going on would harm the run.
     """
-    return Daemon(load(existing(run)), environment.own(), moved=moved).run()
+    return keep(existing(run), moved=moved)

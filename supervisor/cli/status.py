@@ -16,6 +16,8 @@ from supervisor.cli import printing, standing
 from supervisor.cli.parameters import Json, Run, existing
 from supervisor.cli.status_limits import line as limit_line
 from supervisor.cli.status_limits import time_left
+from supervisor.cli.status_settings import line as settings_line
+from supervisor.cli.status_settings import settings_in_force
 from supervisor.control.asking import request
 from supervisor.errors import UnknownError
 from supervisor.sidecars.checkpoints.seals import SealRecord
@@ -86,6 +88,7 @@ def gather(run: Path) -> dict[str, Any]:
         "at_risk": _at_risk(step, seals[0] if seals else None, attempt),
         "head": standing.head_of(seals[0]) if seals else None,
         "policy": _policy(run),
+        "settings": settings_in_force(run),
         "pivot": _pivot(standing.record(run / "pivot.json")),
         "rewound": rewound["ledger"]["step"] if rewound else None,
         "hold": bool(intent.get("hold")),
@@ -239,6 +242,8 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         + ("last seal" if sealed else "start")
     )
     lines.append(_policy_line(facts))
+    if facts["settings"]["edited"]:
+        lines.append(settings_line(facts["settings"], supervised=facts["supervisor"]["alive"]))
     if facts["limits"]:
         lines.append(limit_line(facts["limits"], facts["state"]))
     for name, arm in facts["arms"]["live"].items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 from supervisor import environment
@@ -16,6 +15,7 @@ from supervisor.core.restarting import RestartPolicy
 from supervisor.core.retention import Retention
 from supervisor.core.state import Settings
 from supervisor.errors import SettingsError
+from supervisor.sidecars.kept_settings import digest_of
 
 _MIB = 1 << 20
 
@@ -31,7 +31,7 @@ class DiskLimits:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Checked settings of a run. ``sources`` maps arms to absolute paths."""
+    """Checked settings of a run, with their text. ``sources`` maps arms to absolute paths."""
 
     run: Path
     name: str
@@ -41,9 +41,15 @@ class Config:
     sources: dict[str, Path]
     seed: int
     steps: int
-    digest: str
+    text: bytes
+    file: RunFile
     trust_locks: bool = False
     disk: DiskLimits = DiskLimits()
+
+    @property
+    def digest(self) -> str:
+        """The 32 hex digits by which records name these settings."""
+        return digest_of(self.text)
 
     @property
     def live(self) -> frozenset[str]:
@@ -66,10 +72,10 @@ class Config:
         return self.run / f"{self.name}.state.json"
 
 
-def load(run: Path) -> Config:
-    """Read ``run.toml``. Raises SettingsError naming every problem."""
+def load(run: Path, text: bytes | None = None) -> Config:
+    """Read ``run.toml``, or ``text`` in its place. Raises SettingsError naming every problem."""
     path = run / "run.toml"
-    data = read_text(path)
+    data = read_text(path) if text is None else text
     file: RunFile = parse(RunFile, data, path)
     problems = [
         f"{path}: sources.{arm}.path: {source.path!r} does not exist"
@@ -103,7 +109,8 @@ def load(run: Path) -> Config:
         sources={arm: run / source.path for arm, source in file.sources.items()},
         seed=file.train.seed,
         steps=file.train.steps,
-        digest=sha256(data).hexdigest()[:32],
+        text=data,
+        file=file,
         trust_locks=file.lock.trust,
         disk=_disk(file.disk),
     )

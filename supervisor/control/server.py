@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -12,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from supervisor import clock
 from supervisor.control.verbs import LIMIT, NAME, READING, BadRequestError, address, parse
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 PATIENCE: Final = 10.0  # seconds a client may take over its line, or over taking the answer
 CLIENTS: Final = 32
 _CREDENTIALS = struct.Struct("3i")
+
+
+class Listener(NamedTuple):
+    """A listening socket handed on, and the inode of its file."""
+
+    descriptor: int
+    inode: int
 
 
 @dataclass(slots=True)
@@ -48,7 +56,7 @@ class Server:
     RefusedError where something that is not our socket stands under the name.
     """
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, left: Listener | None = None) -> None:
         self._folder = os.open(run, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._owner = os.fstat(self._folder).st_uid
         self._path = run / NAME
@@ -58,10 +66,29 @@ class Server:
         self._inode = 0
         self._serial = 0
         try:
-            self._bind()
+            if left is None or not self._take_over(left):
+                self._bind()
         except BaseException:
             self.close()
             raise
+
+    @property
+    def busy(self) -> bool:
+        """Whether a client is in the middle of asking, waits for its answer, or takes it."""
+        return bool(self._clients)
+
+    def pause(self, *, paused: bool) -> None:
+        """Accept no more connections, or again: they wait in the kernel meanwhile."""
+        if self._listener is not None:
+            self._events.modify(self._listener.fileno(), 0 if paused else select.EPOLLIN)
+
+    def hand_over(self) -> Listener | None:
+        """Give the listening socket away for the next life; ``close`` then leaves its file."""
+        listener, self._listener = self._listener, None
+        if listener is None:
+            return None
+        self._events.unregister(listener.fileno())
+        return Listener(listener.detach(), self._inode)
 
     def fileno(self) -> int:
         """The one descriptor to wait on."""
@@ -136,6 +163,28 @@ class Server:
         if self._listener is not None:
             self._listener.close()
         self._listener = listener
+
+    def _take_over(self, left: Listener) -> bool:
+        """Listen on where an earlier life in this process did, if the socket's file is still it."""
+        try:
+            fcntl.fcntl(left.descriptor, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+            facts = os.stat(NAME, dir_fd=self._folder, follow_symlinks=False)
+            listener = socket.socket(fileno=left.descriptor)
+        except OSError:
+            return False
+        listening = (
+            listener.family == socket.AF_UNIX
+            and listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+            and stat.S_ISSOCK(facts.st_mode)
+            and facts.st_ino == left.inode
+        )
+        if not listening:
+            listener.close()
+            return False
+        listener.settimeout(0)
+        self._listener, self._inode = listener, left.inode
+        self._events.register(listener.fileno(), select.EPOLLIN)
+        return True
 
     def _remove_stale(self) -> None:
         try:

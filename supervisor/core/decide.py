@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from supervisor.core import hanging, saving, trouble
+from supervisor.core import hanging, reloading, saving, trouble
 from supervisor.core import pivot as pivots
-from supervisor.core.bandit import Retired, reconcile
+from supervisor.core.arms import sources_seen, tell_retired
+from supervisor.core.bandit import Retired
 from supervisor.core.ending import drained, ended, follow_up, spawn_failed
 from supervisor.core.folding import bad_report, take_reports
 from supervisor.core.keeping import pin_asked, retained
@@ -24,7 +25,6 @@ from supervisor.core.messages import (
     Exit,
     Failed,
     GiveOrders,
-    Journal,
     KeepBandit,
     KeepIntent,
     LeaveTerminal,
@@ -42,10 +42,10 @@ from supervisor.core.messages import (
     SpawnFailed,
     StacksRecorded,
     StageDone,
+    TerminalGone,
     Tick,
     Verified,
 )
-from supervisor.core.policy import problem_of
 from supervisor.core.state import Attempt, Life, Pivot, PivotStage, State, Want
 
 REFUSED = 11
@@ -57,6 +57,7 @@ class Found:
     """What a starting supervisor found, beside the state restored from the newest seal.
 
     ``waited`` seconds have passed since the last attempt ended.
+    ``backoff`` is when the next attempt is due that an earlier life in this process waited for.
     """
 
     attempt: Attempt | None
@@ -64,6 +65,7 @@ class Found:
     stop_unfinished: bool
     retired: tuple[Retired, ...] = ()
     waited: float = 0.0
+    backoff: float | None = None
 
 
 def begin(state: State, found: Found, now: float) -> Turn:
@@ -90,7 +92,7 @@ def _leaving(state: State, effects: list[Effect]) -> Turn:
 
 def _begin(state: State, found: Found, now: float) -> Turn:
     state = replace(state, attempt=found.attempt, pivot=found.pivot)
-    effects = _tell_retired(found.retired)
+    effects = tell_retired(found.retired)
     if found.attempt is not None:
         # Ready or not: its reports are not read yet, and a stop must not kill what may be training.
         orders = state.orders._replace(
@@ -107,7 +109,9 @@ def _begin(state: State, found: Found, now: float) -> Turn:
         if state.attempt is None and not any(isinstance(effect, Exit) for effect in more):
             more += [KeepIntent("stop", "", done=True), Exit(0)]
         return state, effects + more
-    if state.attempt is None:
+    if state.attempt is None and found.backoff is not None and state.pivot is None:
+        state, more = replace(state, life=Life.BACKOFF, deadline=found.backoff), []
+    elif state.attempt is None:
         state, more = _go_on(state, now, found.waited)
     else:
         state, more = pivots.order_exit(state)
@@ -143,7 +147,7 @@ def _turn(state: State, event: Event, now: float) -> Turn:
         case Failed():
             return _failed(state, event, now)
         case SourcesSeen():
-            return _sources_seen(state, event)
+            return sources_seen(state, event)
         case LimitNear() | ClockStepped():
             return time_told(state, event, now)
         case Quiet():
@@ -154,35 +158,12 @@ def _turn(state: State, event: Event, now: float) -> Turn:
             return hanging.stacks_recorded(state, event, now)
         case DiskSeen():
             return trouble.seen(state, event)
+        case TerminalGone():
+            return state, [LeaveTerminal(), Say("the terminal is gone: going on")]
         case Tick():
             return _tick(state, now)
         case _:
             assert_never(event)
-
-
-def _tell_retired(retired: tuple[Retired, ...]) -> list[Effect]:
-    journal: list[Effect] = [
-        Journal("arm-retired", {"arm": r.arm.name, "why": r.why, "served": r.arm.served})
-        for r in retired
-    ]
-    return journal + [Say(f"arm {r.arm.name} retired: {r.why}", alarm=True) for r in retired]
-
-
-def _sources_seen(state: State, event: SourcesSeen) -> Turn:
-    """Retire arms whose source went, from the next phase on; one that is back starts empty."""
-    problem = problem_of(state.policy, event.live)
-    if problem:
-        text = f"cannot serve policy {state.policy.number} with the sources there are: {problem}"
-        return replace(state, live=event.live), [Say(text, alarm=True)]
-    step = state.attempt.last_step if state.attempt else 0
-    bandit, retired = reconcile(state.bandit, state.policy, event.live, step)
-    state = replace(state, live=event.live, bandit=bandit)
-    if state.attempt is None or not retired:
-        return state, _tell_retired(retired)
-    phases = phases_to_order(state, bandit)
-    orders = state.orders._replace(serial=state.orders.serial + 1, phases=phases)
-    state = replace(state, orders=orders)
-    return state, [*_tell_retired(retired), GiveOrders(orders), KeepBandit(bandit)]
 
 
 def _go_on(state: State, now: float, waited: float | None = None) -> Turn:
@@ -233,6 +214,10 @@ def _asked(state: State, event: Asked, now: float) -> Turn:
             ]
         case "pin" | "unpin":
             return pin_asked(state, event)
+        case "reload":
+            return reloading.reload(state, reply=event.reply, restart=event.fields["restart"])
+        case "restart":
+            return reloading.restart(state, now)
         case "pivot":
             return pivots.ask(state, event)
         case "cancel-pivot":
@@ -248,7 +233,7 @@ def _signalled(state: State, event: Signalled, now: float) -> Turn:
         case "USR1":
             return saving.order_save(state, pin=False, note="", reply=None)
         case _:
-            return state, [LeaveTerminal(), Say("the terminal is gone: going on")]
+            return reloading.reload(state, reply=None, restart=False)
 
 
 def _stage_done(state: State, event: StageDone, now: float) -> Turn:

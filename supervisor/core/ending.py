@@ -154,6 +154,8 @@ def _restart(state: State, attempt: Attempt, cause: Cause, now: float) -> Turn:
         text = f"next attempt in {delay:.1f} s; not counted as a failure: {state.trouble}"
         return replace(state, life=Life.BACKOFF, deadline=now + delay), [Say(text)]
     outcome = Outcome(cause, attempt.resumed, attempt.ready, attempt.sealed, now)
+    if state.again and not attempt.sealed:
+        return spawn(state, now)
     state = replace(state, restarts=state.restarts.after(outcome))
     return follow_up(state, now, attempt.ending.draw if attempt.ending else MIDDLE)
 

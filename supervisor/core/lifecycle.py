@@ -54,6 +54,9 @@ def spawn(state: State, now: float) -> Turn:
         orders=orders,
         pending=(),
         deadline=None,
+        settings=state.next_settings or state.settings,
+        next_settings=None,
+        again=False,
     )
     return state, [
         KeepBandit(bandit),

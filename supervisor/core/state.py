@@ -205,6 +205,8 @@ class State:
     ``longest_save`` is the slowest that any attempt of this supervisor reported, in seconds.
     ``trouble`` says what keeps the disk from taking what is written; while it is not empty the
     trainer is held, and nothing is to be made of its silence.
+    ``next_settings`` take the place of ``settings`` when the next attempt begins. ``again``: the
+    operator wants that one at once, so the end of the running one is no failure.
     """
 
     settings: Settings
@@ -226,3 +228,5 @@ class State:
     deadline: float | None = None
     trouble: str = ""
     longest_save: float = 0.0
+    next_settings: Settings | None = None
+    again: bool = False

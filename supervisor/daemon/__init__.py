@@ -10,7 +10,6 @@ import contextlib
 import os
 import selectors
 from collections import deque
-from collections.abc import Callable
 
 from supervisor import clock
 from supervisor.config import Config
@@ -26,36 +25,40 @@ from supervisor.core.messages import (
     Failed,
     Record,
     Recorded,
+    Reload,
     ReportsPosition,
     Spawn,
     Spawned,
     Tick,
     Verify,
 )
-from supervisor.core.state import Life, State
-from supervisor.daemon.admission import admit, refuse_after_limit
+from supervisor.core.state import Life
+from supervisor.daemon.admission import admit
 from supervisor.daemon.describe import held
 from supervisor.daemon.errand import Errand
 from supervisor.daemon.following import AHEAD, POLL_SECONDS, Following, may_read_on
-from supervisor.daemon.gate import enter
+from supervisor.daemon.handover import Handover, Place
+from supervisor.daemon.looks import looks
 from supervisor.daemon.projections import Projections
 from supervisor.daemon.readback import ReadBack
-from supervisor.daemon.recovery import Recovered, recover
-from supervisor.daemon.service_limits import ServiceLimits
+from supervisor.daemon.recovery import recover
+from supervisor.daemon.reloading import Reloading, told
 from supervisor.daemon.silence import Silence
-from supervisor.daemon.space import Space
-from supervisor.daemon.time_left import TimeLeft
 from supervisor.daemon.upkeep import MORE_SECONDS, Upkeep
 from supervisor.perform import Performer, say
 from supervisor.perform.intent import write_start
 from supervisor.perform.unattended import by
 from supervisor.process.child import Child
 from supervisor.process.sdnotify import Notifier
-from supervisor.process.signals import Signals
+from supervisor.process.signals import Signals, hold_back
 
 
 class Daemon:
-    """One supervisor's life, or with an ``errand`` a visit: save or stop, without staying."""
+    """One supervisor's life, or with an ``errand`` a visit: save or stop, without staying.
+
+    ``left`` is what an earlier life in this process left; where this one makes way for another,
+    ``run`` ends with ``place.handover``.
+    """
 
     def __init__(
         self,
@@ -64,10 +67,11 @@ class Daemon:
         errand: Asked | None = None,
         *,
         moved: bool = False,
+        left: Handover | None = None,
     ) -> None:
         self._config = config
-        self._environ = environ
-        self._moved = moved
+        self._environ = None if errand else environ
+        self.place = Place(config, left, moved=moved, visiting=errand is not None)
         self._errand = Errand(errand) if errand else None
         self._notifier = Notifier.from_environment(environ)
         self._inbox: deque[Event | Answer | Exit] = deque()
@@ -78,7 +82,7 @@ class Daemon:
         self._silence = Silence(config.run, self._inbox.append, judges=errand is None)
         self._ahead = 0
         self._exit: int | None = None
-        self._watched = -1
+        self._reloading = Reloading(config.run, self._selector)
 
     def run(self) -> int:
         """Keep the run until it is finished, stopped or given up; the exit code says which.
@@ -89,13 +93,10 @@ class Daemon:
             closing.callback(os.close, self._wake)
             closing.callback(self._selector.close)
             self._notifier.extend(MORE_SECONDS)
-            lock = enter(self._config, moved=self._moved)
-            closing.callback(os.close, lock)
-            if self._errand is None:
-                refuse_after_limit(self._config)
+            closing.enter_context(self.place)
             # Signals first: one that arrives while we recover is kept, not lost.
             signals = closing.enter_context(Signals())
-            recovered = recover(self._config)
+            recovered = recover(self._config, self.place.left, visiting=self._errand is not None)
             parts = recovered.parts
             closing.callback(parts.events.close)
             closing.callback(parts.ledger.close)
@@ -107,15 +108,16 @@ class Daemon:
                 return 0
             elif not recovered.found.stop_unfinished:
                 write_start(self._config.run, recovered.start, by())
-            server = Server(self._config.run)
+            server = Server(self._config.run, self.place.listener)
             closing.callback(server.close)
             self._performer = Performer(parts, self._put)
             self._performer.start()
             self._projections = Projections(self._performer.submit)
-            looks = self._looks(recovered, closing)
-            self._upkeep = Upkeep(self._config, self._notifier, server, self._inbox.append, looks)
+            seen = looks(recovered, self._performer, self._inbox.append, self._environ, closing)
+            self._upkeep = Upkeep(self._config, self._notifier, server, self._inbox.append, seen)
             closing.callback(self._upkeep.close)
             closing.callback(self._readback.close)
+            closing.callback(self._reloading.close)
             closing.callback(self._performer.close)
             self._server = server
             self._register(signals, server)
@@ -124,28 +126,11 @@ class Daemon:
                 self._follow(recovered.found.attempt.position, parts.child)
             self._state = state
             self._carry_out(effects)
+            self._inbox.extend(self.place.promised(self._notifier))
             self._loop(signals)
-            self._tell_manager(done=self._exit == 0)
+            if self._errand is None and self.place.handover is None:
+                self._notifier.stopping(done=self._exit == 0)
         return self._exit or 0
-
-    def _tell_manager(self, *, done: bool) -> None:
-        if self._errand is None:
-            if done and not self._notifier.told_ready:
-                self._notifier.ready()  # as for a stop that had only to be finished
-            self._notifier.stopping()
-
-    def _looks(
-        self, recovered: Recovered, closing: contextlib.ExitStack
-    ) -> tuple[Callable[[State], None], ...]:
-        """What else is looked at about once a second."""
-        service = ServiceLimits(self._config.run, {} if self._errand else self._environ)
-        closing.callback(service.close)
-        space = Space(self._config, self._performer, self._inbox.append)
-        if self._errand:
-            return service.look, space.look
-        limits = recovered.state.settings.limits
-        left = TimeLeft(limits, recovered.start.seconds, self._inbox.append)
-        return service.look, space.look, left.look
 
     def _register(self, signals: Signals, server: Server) -> None:
         self._selector.register(self._wake, selectors.EVENT_READ, "wake")
@@ -154,11 +139,11 @@ class Daemon:
         self._selector.register(self._upkeep.watch, selectors.EVENT_READ, "watch")
 
     def _loop(self, signals: Signals) -> None:
-        while self._exit is None:
+        while self._exit is None and self.place.handover is None:
             now = clock.monotonic()
             for key, _ in self._selector.select(self._timeout(now)):
                 self._note(key.data, signals)
-            polled = self._poll_reports()
+            polled = not self._reloading.settling and self._poll_reports()
             now = clock.monotonic()
             self._silence.turn(self._state, self._following, now, polled=polled)
             if self._state.deadline is not None and now >= self._state.deadline:
@@ -166,10 +151,26 @@ class Daemon:
             while self._inbox and self._exit is None:
                 self._take(self._inbox.popleft())
             self._upkeep.keep_up(self._state, now)
+            self._make_way(signals, now)
+
+    def _make_way(self, signals: Signals, now: float) -> None:
+        """Let another life take over where one is wanted, once nothing is under way."""
+        caught_up = not self._catching_up()
+        if caught_up and self._reloading.settling:
+            self._projections.let_go()
+        at_rest = caught_up and self._performer.idle and not self._inbox
+        way = self._reloading.turn(
+            self._state, self._server, caught_up=caught_up, at_rest=at_rest, now=now
+        )
+        if way:
+            child = self._performer.parts.child
+            restart = self._reloading.restart
+            self.place.leave(self._state, child, self._server, self._notifier, restart=restart)
+            hold_back(signals)
 
     def _timeout(self, now: float) -> float:
-        due = [self._upkeep.due(now)]
-        if self._following is not None:
+        due = [self._upkeep.due(now), self._reloading.due(now)]
+        if self._following is not None and not self._reloading.settling:
             more = not self._following.caught_up and may_read_on(self._ahead, self._state)
             due.append(now if more else now + POLL_SECONDS)
         if self._state.deadline is not None:
@@ -185,7 +186,7 @@ class Daemon:
             case "signals" if self._errand:
                 self._exit = self._errand.interrupted(signals.drain())
             case "signals":
-                self._inbox.extend(signals.drain())
+                self._inbox.extend(map(told, signals.drain()))
             case "control":
                 self._inbox.extend(self._server.ready())
             case "verifier":
@@ -204,8 +205,8 @@ class Daemon:
                 self._exit = item.code
                 return
             case Asked():
-                hang = self._silence.facts(self._state)
-                answer = admit(self._config, self._state, item, hang)
+                known = {"hang": self._silence.facts(self._state), **self._reloading.facts()}
+                answer = admit(self._config, self._state, item, known)
                 if answer is not None:
                     self._answer(Answer(item.reply, answer))
                     return
@@ -214,8 +215,8 @@ class Daemon:
             case Spawned():
                 child = self._performer.parts.child
                 self._follow(ReportsPosition(item.attempt, 0, 0), child)
-            case Ended():
-                self._forget_child()
+            case Ended() if self._following is not None:
+                self._following.forget_child()
             case _:
                 pass
         self._state, effects = decide(self._state, item, clock.monotonic())
@@ -229,15 +230,19 @@ class Daemon:
             self._projections.let_go()
         for effect in effects:
             if isinstance(effect, Verify):
-                attempt = self._state.attempt
-                companion = attempt is None or attempt.companion
-                n_params = attempt.n_params if attempt else 0
-                self._readback.add(effect, companion=companion, n_params=n_params)
+                self._readback.add(effect, self._state.attempt)
             elif isinstance(effect, Spawn) and self._errand:
                 break
+            elif isinstance(effect, Reload):
+                self._reload(effect)
             elif not (self._catching_up() and self._projections.hold(effect)):
                 self._ahead += isinstance(effect, Record)
                 self._performer.submit(effect)
+
+    def _reload(self, effect: Reload) -> None:
+        answer = self._reloading.ask(restart=effect.restart, now=clock.monotonic())
+        if effect.reply is not None:
+            self._server.answer(effect.reply, answer)
 
     def _catching_up(self) -> bool:
         return self._following is not None and not self._following.caught_up
@@ -282,18 +287,7 @@ class Daemon:
         """Follow an attempt, spawned or adopted, from a position in its reports on."""
         if self._following is not None:
             self._following.close()
-        self._following = Following(self._config.run, position, child, self._inbox.append)
-        self._watch_child()
+        run, selector = self._config.run, self._selector
+        self._following = Following(run, position, child, self._inbox.append, selector)
         if self._errand is None:  # an errand speaks for itself alone, not for the service
             self._notifier.ready()
-
-    def _watch_child(self) -> None:
-        descriptor = self._following.fileno() if self._following is not None else None
-        if descriptor is not None:
-            self._selector.register(descriptor, selectors.EVENT_READ, "child")
-            self._watched = descriptor
-
-    def _forget_child(self) -> None:
-        if self._watched >= 0:
-            self._selector.unregister(self._watched)
-            self._watched = -1

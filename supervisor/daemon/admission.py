@@ -17,15 +17,15 @@ from supervisor.sidecars import archive, attempts
 
 
 def admit(
-    config: Config, state: State, asked: Asked, hang: dict[str, Any]
+    config: Config, state: State, asked: Asked, known: dict[str, Any]
 ) -> dict[str, Any] | None:
     """The answer to a request for the state or to a policy that does not hold; None for the core.
 
-    A policy's text is replaced by the checked policy in ``asked.fields``; ``hang`` is what is
-    known of the trainer's silence.
+    A policy's text is replaced by the checked policy in ``asked.fields``; ``known`` is what
+    the daemon tells beside the state.
     """
     if asked.verb == "status":
-        return {**describe(state), "hang": hang}
+        return {**describe(state), **known}
     if asked.verb in ("pin", "unpin"):
         return _look_for(config.run, asked.verb, asked.fields["step"])
     if asked.verb == "pivot":

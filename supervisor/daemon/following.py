@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import selectors
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,8 +32,8 @@ def may_read_on(ahead: int, state: State) -> bool:
 class Following:
     """One attempt being followed; ``put`` receives its events in order.
 
-    The end of the process is told only when its reports are read to the end. ``heard`` tells
-    whether the last poll found a report.
+    The end of the process is told only when its reports are read to the end; ``selector`` is woken
+    by it, as ``"child"``. ``heard`` tells whether the last poll found a report.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Following:
         position: ReportsPosition,
         child: Child | None,
         put: Callable[[Event], None],
+        selector: selectors.BaseSelector,
     ) -> None:
         self.attempt = position.attempt
         self.child = child
@@ -51,6 +53,10 @@ class Following:
         self._follower = Follower(reports_path(run, position.attempt), position)
         self._oom_kills = cgroup_oom_kills()
         self._told = False
+        self._selector = selector
+        self._watched = child.pidfd if child is not None else -1
+        if self._watched >= 0:
+            selector.register(self._watched, selectors.EVENT_READ, "child")
 
     def poll(self) -> bool:
         """Read once; whether there may be more to read at once."""
@@ -76,12 +82,15 @@ class Following:
         """The number of the last report given out."""
         return self._follower.position.seq
 
-    def fileno(self) -> int | None:
-        """The pidfd, where there is a process."""
-        return self.child.pidfd if self.child is not None and self.child.pidfd >= 0 else None
+    def forget_child(self) -> None:
+        """Its end is known: be woken by it no more."""
+        if self._watched >= 0:
+            self._selector.unregister(self._watched)
+            self._watched = -1
 
     def close(self) -> None:
-        """Let go of the reports' file."""
+        """Let go of the reports' file and of the process."""
+        self.forget_child()
         self._follower.close()
 
     def _tell_end(self) -> None:

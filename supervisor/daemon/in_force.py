@@ -1,17 +1,20 @@
-"""Which policy is in force: the newest of policies/, never an edited ``policy.toml``."""
+"""Which policy and which settings are in force, whatever the operator has edited since."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from supervisor import clock
-from supervisor.config import Config, read_policy, read_text
+from supervisor.config import Config, changed, load, read_policy, read_text
 from supervisor.core.policy import Policy
-from supervisor.errors import RefusedError
+from supervisor.core.state import State
+from supervisor.errors import RefusedError, SettingsError
 from supervisor.perform import Parts, say
-from supervisor.sidecars import archive
+from supervisor.sidecars import archive, kept_settings
+from supervisor.sidecars.attempts import AttemptModel
 from supervisor.sidecars.checkpoints import scan
 
 
@@ -64,24 +67,60 @@ def _reset_by_hand(parts: Parts, number: int, text: bytes) -> int:
     return number + 1
 
 
+def put_in_force(parts: Parts) -> None:
+    """Keep the settings of this life as those in force, and journal what they change.
+
+    Raises OSError.
+    """
+    config = parts.config
+    if kept_settings.newest(config.run) == config.text:
+        return
+    number = max(kept_settings.numbers(config.run), default=0) + 1
+    if number > 1:
+        facts = {"settings": number, "changes": [change.facts() for change in changed(config)]}
+        parts.events.append("settings-changed", facts, clock.wall(), once=True)
+        parts.events.sync()
+    mode = (config.run / "run.toml").stat().st_mode
+    kept_settings.install(config.run, number, config.text, mode)
+
+
+def settings_of_attempt(state: State, run: Path, attempt: AttemptModel | None) -> State:
+    """A trainer that was started under other settings keeps its cadence until the next attempt."""
+    path = kept_settings.find(run, attempt.settings) if attempt is not None else None
+    if path is None:
+        return state
+    try:
+        own = load(run, path.read_bytes()).settings
+    except (OSError, SettingsError):  # of another version perhaps
+        return state
+    settings = replace(state.settings, cadence=own.cadence, boundary=own.boundary)
+    if settings == state.settings:
+        return state
+    return replace(state, settings=settings, next_settings=state.settings)
+
+
 def settings_files(run: Path) -> tuple[Path, Path]:
     """What the operator edits: no change of it takes effect by itself."""
     return run / "run.toml", run / "policy.toml"
 
 
-def settings_news(run: Path, changed: set[Path]) -> Iterator[str]:
+def settings_news(run: Path, edited: set[Path]) -> Iterator[str]:
     """A line for each settings file that changed and is not in force; a pivot's own is."""
+    typed = shlex.quote(str(run))
+    ways = {
+        "run.toml": f"stepkeeper check {typed} shows the difference, stepkeeper reload {typed} "
+        "puts it in force",
+        "policy.toml": f"see stepkeeper check {typed}",
+    }
     for path in settings_files(run):
-        if path not in changed or (path.name == "policy.toml" and _is_in_force(run, path)):
-            continue
-        yield (
-            f"{path.name} changed: what is in force stays as it is; see stepkeeper check "
-            f"{shlex.quote(str(run))}"
-        )
+        if path in edited and not _is_in_force(run, path):
+            yield f"{path.name} changed: what is in force stays as it is; {ways[path.name]}"
 
 
 def _is_in_force(run: Path, edited: Path) -> bool:
     try:
+        if edited.name == "run.toml":
+            return kept_settings.newest(run) == edited.read_bytes()
         newest = archive.policy_path(run, archive.policies(run)[-1])
         return newest.read_bytes() == edited.read_bytes()
     except (OSError, IndexError):

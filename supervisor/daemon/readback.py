@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from supervisor.core.messages import Verdict, Verified, Verify
+from supervisor.core.state import Attempt
 from supervisor.sidecars.checkpoints.verifying import Verifier
 
 TRIES = 3  # a reader that died, killed for memory perhaps, says nothing against the checkpoint
@@ -39,11 +40,10 @@ class ReadBack:
         self._current: _Waiting | None = None
         self._tries = 0
 
-    def add(self, effect: Verify, *, companion: bool, n_params: int) -> None:
-        """Read this one back after those before it; ``companion`` says that it must have one.
-
-        ``n_params`` is what the trainer reported, or 0.
-        """
+    def add(self, effect: Verify, attempt: Attempt | None) -> None:
+        """Read this one back after those before it; ``attempt`` says what it must agree with."""
+        companion = attempt is None or attempt.companion
+        n_params = attempt.n_params if attempt else 0
         self._waiting.append(_Waiting(effect, companion, n_params))
         if self._current is None:
             self._next()

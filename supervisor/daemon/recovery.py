@@ -23,7 +23,8 @@ from supervisor.core.state import (
     State,
     Want,
 )
-from supervisor.daemon.in_force import policy_in_force
+from supervisor.daemon.handover import Handover
+from supervisor.daemon.in_force import policy_in_force, put_in_force, settings_of_attempt
 from supervisor.daemon.named import named_phases
 from supervisor.daemon.opening import open_parts
 from supervisor.daemon.reckoning import reckon
@@ -50,24 +51,28 @@ class Recovered:
     hold: bool
 
 
-def recover(config: Config) -> Recovered:
-    """Read the run under its lock. Raises RefusedError where going on would harm it."""
+def recover(config: Config, left: Handover | None = None, *, visiting: bool = False) -> Recovered:
+    """Read the run under its lock; who is only ``visiting`` puts no settings in force.
+
+    ``left`` is what an earlier life in this process handed over.
+
+    Raises RefusedError where going on would harm it.
+    """
     run = config.run
     make_room(config)
     journal = archive.read_pivot(run)
     (run / "checkpoints").mkdir(mode=0o750, exist_ok=True)
     _tidy(run)
     rewound = complete(run)
-    found_here = scan(run / "checkpoints")
-    for refused in found_here.passed_over(KEPT_SEALS):
-        say(f"{refused.name} is not used: {refused.reason}", alarm=True)
-    seals = found_here.newest(KEPT_SEALS)
+    seals = _seals(run)
     newest = seals[0] if seals else None
     lost = attempts.mend(run, clock.wall())
     if lost:
         say(f"the record of attempt {lost} is empty, as a power cut leaves it", alarm=True)
     last = attempts.last(run)
     parts = open_parts(config, newest, rewound, fresh=last is None)
+    if not visiting:
+        put_in_force(parts)
     policy = policy_in_force(config, parts, journal, fresh=last is None)
     state = _state(config, policy, seals, last)
     intent = read_intent(run)
@@ -75,12 +80,14 @@ def recover(config: Config) -> Recovered:
     cut = rewound.attempt if rewound else 0
     reckoning = reckon(run, policy.number, max(start.after, cut), state.seals)
     state = replace(state, restarts=reckoning.restarts)
-    found = find(parts, newest, last, journal, reckoning.best)
+    found = find(parts, newest, last, journal, reckoning.best, pidfd=left.pidfd if left else -1)
     state = replace(
         state, orders=orders_left(run), named=named_phases(run, newest, policy.number, cut)
     )
     if found.attempt is not None:
-        state = _restored(state, found.attempt, newest)
+        state = settings_of_attempt(_restored(state, found.attempt, newest), run, last)
+    if left is not None:
+        state, found = left.for_state(state), replace(found, backoff=left.deadline)
     state, retired = _reconciled(state, config)
     unfinished = (
         intent.get("want") == "stop"
@@ -89,6 +96,13 @@ def recover(config: Config) -> Recovered:
     )
     found = replace(found, stop_unfinished=unfinished, retired=retired, waited=reckoning.waited)
     return Recovered(state, found, parts, start, hold=bool(intent.get("hold")))
+
+
+def _seals(run: Path) -> tuple[SealRecord, ...]:
+    found = scan(run / "checkpoints")
+    for refused in found.passed_over(KEPT_SEALS):
+        say(f"{refused.name} is not used: {refused.reason}", alarm=True)
+    return found.newest(KEPT_SEALS)
 
 
 def _tidy(run: Path) -> None:

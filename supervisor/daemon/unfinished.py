@@ -13,7 +13,7 @@ from supervisor.core.messages import ReportsPosition, ResumePoint
 from supervisor.core.state import NO_ORDERS, Attempt, Pivot, PivotStage
 from supervisor.errors import RefusedError
 from supervisor.perform import Parts, say
-from supervisor.process.child import adopt, find_by_token
+from supervisor.process.child import adopt, find_by_token, take_over
 from supervisor.process.identity import Identity
 from supervisor.sidecars import archive, attempts
 from supervisor.sidecars.attempts import AttemptModel
@@ -34,17 +34,21 @@ def find(
     last: AttemptModel | None,
     journal: archive.PivotModel | None,
     best: int,
+    *,
+    pidfd: int = -1,
 ) -> Found:
     """Look for an attempt whose end is not recorded and a pivot that is not done.
 
-    ``best`` is the highest step that ended attempts sealed: a higher one is progress. Raises
-    RefusedError where the trainer that lives does not belong to the newest seal.
+    ``best`` is the highest step that ended attempts sealed: a higher one is progress. ``pidfd`` is
+    the trainer's, where an earlier life in this process handed it over. Raises RefusedError where
+    the trainer that lives does not belong to the newest seal.
     """
     attempt = None
     if last is not None:
         identity = Identity(**last.identity.model_dump()) if last.identity else None
         parts.trainers = (identity,) if identity else ()
         if last.ended is None:
+            parts.child = take_over(identity, pidfd) if identity else None
             attempt = _unfinished(parts, newest, last, identity)
             if attempt is not None and newest is not None and newest.step <= best:
                 attempt = replace(attempt, sealed=False)
@@ -65,7 +69,7 @@ def _unfinished(
     if identity is None:
         identity = find_by_token(last.token)
     if identity is not None:
-        parts.child = adopt(identity)
+        parts.child = parts.child or adopt(identity)
         parts.trainers = (identity,)
     if parts.child is not None and last.identity is None and identity is not None:
         model = attempts.IdentityModel(**identity._asdict())

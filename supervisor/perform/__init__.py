@@ -29,6 +29,7 @@ from supervisor.core.messages import (
     Recorded,
     RecordStacks,
     Reject,
+    Reload,
     Retain,
     Say,
     Seal,
@@ -76,6 +77,7 @@ class Performer:
         self._queue: SimpleQueue[Effect | None] = SimpleQueue()
         self._backlog = Backlog()
         self._owed = self._lost = False
+        self._submitted = self._performed = 0
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
 
     def start(self) -> None:
@@ -84,7 +86,13 @@ class Performer:
 
     def submit(self, effect: Effect) -> None:
         """Have an effect carried out after all submitted before it, urgent ones aside."""
+        self._submitted += 1
         self._queue.put(effect)
+
+    @property
+    def idle(self) -> bool:
+        """Whether all that was submitted is done, and its answers given."""
+        return self._submitted == self._performed and not self.waiting
 
     def close(self) -> None:
         """Finish what was submitted and end the thread; what finds no room is only named."""
@@ -106,6 +114,7 @@ class Performer:
             if not self.waiting:
                 retry_at = clock.monotonic() + _RETRY_SECONDS
             self._take(effect)
+            self._performed += 1
         self._try_again()
         for effect in self._backlog:
             say(f"cannot {words(effect)}: the disk does not take it", alarm=True)
@@ -235,8 +244,8 @@ class Performer:
                 say(effect.text, alarm=effect.alarm)
             case LeaveTerminal():
                 leave_terminal(parts.run)
-            case Verify():
-                raise StepkeeperError("cannot verify on the writer thread")
+            case Verify() | Reload():
+                raise StepkeeperError(f"cannot {name(effect)} on the writer thread")
         return None
 
     def _record(self, effect: Record) -> Event:

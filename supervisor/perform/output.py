@@ -25,14 +25,27 @@ def say(text: str, *, alarm: bool = False) -> None:
         sys.stdout.flush()
 
 
+def terminal_is_gone() -> bool:
+    """Whether we were started at a terminal, and it has hung up."""
+    return any(_is_device(stream) and not os.isatty(stream) for stream in (0, *_STREAMS))
+
+
+def _is_device(stream: int) -> bool:
+    """Whether it is or was a terminal: one that hung up still is a character device."""
+    try:
+        facts = os.fstat(stream)
+    except OSError:
+        return False
+    return stat.S_ISCHR(facts.st_mode) and facts.st_rdev != os.stat(os.devnull).st_rdev  # noqa: PTH116 - a device
+
+
 def leave_terminal(run: Path) -> None:
     """Where the output is a terminal, write to ``supervisor.log`` from now on. Raises OSError.
 
     A terminal that hung up does not answer as one any more, but its descriptor still is a
     character device.
     """
-    facts = os.fstat(_STREAMS[0])
-    if not stat.S_ISCHR(facts.st_mode) or facts.st_rdev == os.stat(os.devnull).st_rdev:  # noqa: PTH116 - a device
+    if not _is_device(_STREAMS[0]):
         return
     descriptor = os.open(run / NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
     try:

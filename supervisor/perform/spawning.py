@@ -25,7 +25,7 @@ from supervisor.perform.parts import Parts
 from supervisor.process.child import spawn
 from supervisor.process.leftovers import end_leftovers
 from supervisor.process.locks import take
-from supervisor.sidecars import attempts
+from supervisor.sidecars import attempts, kept_settings
 from supervisor.sidecars.attempts import AttemptModel, EndModel, IdentityModel, ResumeModel
 from supervisor.sidecars.checkpoints import supersede
 from trainer.contract.checkpoint_format import name_of
@@ -117,6 +117,7 @@ def _environment(parts: Parts, effect: Spawn, token: str) -> dict[str, str]:
         "STEPKEEPER_REPORTS": str(folder / "reports.jsonl"),
         "STEPKEEPER_ORDERS": str(parts.run / "orders.json"),
         "STEPKEEPER_RESUME": str(resume),
+        "STEPKEEPER_SETTINGS": str(kept_settings.find(parts.run, parts.config.digest) or ""),
         "STEPKEEPER_TOKEN": token,
     }
 

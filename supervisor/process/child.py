@@ -15,6 +15,7 @@ from typing import Literal
 
 from supervisor.process import identity as proof
 from supervisor.process import locks
+from supervisor.process.descriptors import keep
 from supervisor.process.ending import status_of_adopted
 from supervisor.process.identity import Identity
 from supervisor.process.leftovers import end_leftovers
@@ -140,6 +141,19 @@ def adopt(identity: Identity) -> Child | None:
     if _is_proven(identity) and _alive_or_ours(identity.pid, pidfd):
         return Child(identity.pid, pidfd, identity)
     os.close(pidfd)
+    return None
+
+
+def take_over(identity: Identity, pidfd: int) -> Child | None:
+    """Take on the trainer behind a pidfd that an earlier life in this process handed on.
+
+    None where the descriptor is no pidfd of that process.
+    """
+    for line in _lines(Path(f"/proc/self/fdinfo/{pidfd}")):
+        name, _, value = line.partition(":")
+        if name == "Pid" and value.strip() == str(identity.pid):
+            keep(pidfd)
+            return Child(identity.pid, pidfd, identity)
     return None
 
 

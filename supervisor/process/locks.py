@@ -15,6 +15,7 @@ from pathlib import Path
 
 from supervisor import clock
 from supervisor.errors import LockHeldError, RefusedError
+from supervisor.process.descriptors import keep
 
 _BETWEEN = 0.02
 
@@ -43,6 +44,22 @@ def take(path: Path, seconds: float, wait: Callable[[float], None] = clock.pause
         if clock.monotonic() >= deadline:
             raise LockHeldError(_refusal(path))
         wait(_BETWEEN)
+
+
+def take_over(path: Path, descriptor: int) -> bool:
+    """Whether an inherited descriptor is the lock at ``path``; then it is held, and not inherited.
+
+    A description that holds the lock is given it again, so the answer is proof and not a guess.
+    A descriptor that is something else is left as it is.
+    """
+    try:
+        if not _is_still(path, descriptor):
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        keep(descriptor)
+    except OSError:  # not open, or somebody else's
+        return False
+    return True
 
 
 def held(path: Path) -> bool:

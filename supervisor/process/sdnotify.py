@@ -8,6 +8,8 @@ import socket
 from collections.abc import Mapping
 from typing import Self
 
+from supervisor import clock
+
 
 class Notifier:
     """Sends states to the socket that a service manager named; without one it does nothing.
@@ -39,6 +41,10 @@ class Notifier:
         self.told_ready = True
         self._send("READY=1", f"MAINPID={os.getpid()}")
 
+    def reloading(self) -> None:
+        """Another life is about to begin under our pid; ``ready`` follows from it."""
+        self._send("RELOADING=1", f"MONOTONIC_USEC={int(clock.monotonic() * 1e6)}")
+
     def status(self, text: str) -> None:
         """One line for people."""
         self._send(f"STATUS={' '.join(text.split())}")
@@ -51,8 +57,10 @@ class Notifier:
         """Ask for ``seconds`` more from now before a start or stop is called late."""
         self._send(f"EXTEND_TIMEOUT_USEC={int(seconds * 1e6)}")
 
-    def stopping(self) -> None:
-        """The end has begun."""
+    def stopping(self, *, done: bool = False) -> None:
+        """The end has begun; ``done`` says that it is a good one, also where nothing had begun."""
+        if done and not self.told_ready:
+            self.ready()  # a start that ends well without a word counts as failed
         self._send("STOPPING=1")
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 from types import FrameType
@@ -73,3 +74,11 @@ def _record(_number: int, _frame: FrameType | None) -> None:
 
 def _restore(number: signal.Signals, handler: Any) -> None:  # noqa: ANN401 - as signal gives it
     signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def hold_back(signals: Signals) -> None:
+    """Block, and leave pending what has come and was not drained: the next life takes it."""
+    block()
+    numbers = {name: number for number, name in _NAMES.items()}
+    for signalled in signals.drain():
+        os.kill(os.getpid(), numbers[signalled.name])

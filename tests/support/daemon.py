@@ -14,19 +14,21 @@ from tests.support.runs import ROOT, Run
 from tests.support.waiting import wait_until
 
 T = TypeVar("T")
+PROGRAM = (sys.executable, "-m", "supervisor")
 
 
 class Daemon:
     """``stepkeeper run`` on one run directory; a context that leaves no process behind."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, program: tuple[str, ...] = PROGRAM) -> None:
         self.run = run
+        self.program = program
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *arguments: str, env: dict[str, str] | None = None) -> Daemon:
         """Start another life; its output goes to a file beside the run directory."""
         log = self.run.path.parent / f"{self.run.path.name}.daemon-{len(self.logs()):03d}.log"
-        command = [sys.executable, "-m", "supervisor", "run", str(self.run.path), *arguments]
+        command = [*self.program, "run", str(self.run.path), *arguments]
         with log.open("wb") as output:
             self.process = subprocess.Popen(
                 command,
@@ -48,7 +50,7 @@ class Daemon:
         """Run another command of the same program; ``{run}`` is the run's path."""
         command = [word.replace("{run}", str(self.run.path)) for word in words]
         return subprocess.run(
-            [sys.executable, "-m", "supervisor", *command],
+            [*self.program, *command],
             capture_output=True,
             text=True,
             timeout=seconds,

@@ -192,6 +192,17 @@ class LeaveTerminal:
 
 
 @dataclass(frozen=True, slots=True)
+class Reload:
+    """Check the settings, then let another life take over in this process, in place.
+
+    ``restart`` has it begin a new attempt. What comes of it is told to ``reply``, if any.
+    """
+
+    reply: int | None
+    restart: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Exit:
     """Leave the loop with this exit code."""
 
@@ -219,5 +230,6 @@ Effect = (
     | Answer
     | Say
     | LeaveTerminal
+    | Reload
     | Exit
 )

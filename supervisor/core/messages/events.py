@@ -123,6 +123,11 @@ class Signalled:
 
 
 @dataclass(frozen=True, slots=True)
+class TerminalGone:
+    """HUP came because the terminal that we write to is no more."""
+
+
+@dataclass(frozen=True, slots=True)
 class StageDone:
     """A stage of the pivot is durable."""
 
@@ -228,5 +233,6 @@ Event = (
     | Moved
     | StacksRecorded
     | DiskSeen
+    | TerminalGone
     | Tick
 )
