@@ -20,7 +20,8 @@ _WORDS: Final[dict[str, str]] = {
     "checkpoint-deleted": "the checkpoint of step {step} is deleted: {rule}",
     "seal-failed": "a seal could not be written: {problem}",
     "contract-broken": "attempt {attempt} broke the contract: {problem}",
-    "hang": "attempt {attempt} is hung: no report for {quiet} s, {budget} s are left to {doing}",
+    "hang": "attempt {attempt} is hung: no report for {quiet} s after step {step}, doing {doing};"
+    " its budget is {budget} s ({why})",
     "gave-up": "gave up: {why}",
     "stop-asked": "a stop is asked for by {by} at step {step}",
     "deadline": "limits.{limit} is {left} s away, and a stop may need {needed} s",
