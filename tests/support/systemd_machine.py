@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -141,14 +142,19 @@ class Machine:
 
     def halt(self) -> None:
         """Stop the manager with all its units, in good order, and wait for its end."""
-        self.call("systemctl", "halt", "--no-wall", "--force", check=False)
+        self.call("systemctl", "halt", "--no-wall", check=False)
         self._ended(90.0)
+
+    def cut(self) -> None:
+        """End it as a machine ends that loses its power, but for its disk's cache."""
+        os.kill(self._pid, signal.SIGKILL)
+        self._ended(20.0)
 
     def end(self) -> None:
         """End everything at once: PID 1, with it all its processes, and the mounts."""
         if self._pid and self._boot is not None and self._boot.poll() is None:
             with suppress(ProcessLookupError):
-                os.kill(self._pid, 9)
+                os.kill(self._pid, signal.SIGKILL)
             self._ended(20.0)
         if self._keeper is not None:
             self._keeper.communicate(timeout=20)

@@ -49,12 +49,29 @@ def test_an_enabled_run_trains_on_after_a_reboot(serve: Serve) -> None:
     service.machine.halt()
     last = service.run.last_step()
     assert last in service.run.seals()
+    assert (service.run.read("intent.json") or {})["done"]
     service.machine.boot("multi-user.target")
     service.until_step(last + 20)
     assert service.show("ActiveState") == "active"
     service.stop()
-    _, second = service.run.attempts()
+    first, second = service.run.attempts()
+    assert first["ended"]["cause"] == "stopped"
     assert second["resume"]["step"] == last
+    service.machine.call("systemctl", "disable", service.unit)
+
+
+def test_an_enabled_run_trains_on_after_its_machine_died(serve: Serve) -> None:
+    service = serve(within(rate=50, every=20), every=20).start()
+    service.machine.call("systemctl", "enable", service.unit)
+    service.until(service.run.seals, "a seal")
+    service.machine.cut()
+    last = service.run.last_step()
+    service.machine.boot("multi-user.target")
+    service.until_step(last + 20)
+    service.stop()
+    first, second = service.run.attempts()
+    assert first["ended"]["cause"] == "ended, cause unknown"
+    assert second["resume"]["step"] in service.run.seals()
     service.machine.call("systemctl", "disable", service.unit)
 
 

@@ -47,6 +47,17 @@ def test_a_stop_before_the_handlers_are_in_loses_nothing(serve: Serve) -> None:
     assert service.show("Result") == "success"
 
 
+def test_a_stop_while_the_next_supervisor_only_begins_ends_the_trainer(serve: Serve) -> None:
+    """It has no handlers yet and dies of the signal: what is left is ended after it."""
+    service = serve(STEADY, every=100_000).start()
+    service.until_step(10)
+    before = service.main
+    service.signal("KILL", before)
+    service.until(lambda: service.main not in (0, before), "the next supervisor")
+    service.stop()
+    assert len(service.run.attempts()) == 1
+
+
 def test_a_stop_in_the_gap_before_a_restart_is_the_commands_job(serve: Serve) -> None:
     service = serve(STEADY, every=100_000)
     service.drop_in("RestartSec=1h")
