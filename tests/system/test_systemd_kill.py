@@ -71,16 +71,6 @@ def test_a_supervisor_that_stands_still_is_replaced_by_the_watchdog(serve: Serve
     service.stop()
 
 
-def test_a_reload_keeps_supervisor_and_trainer(serve: Serve) -> None:
-    service = serve(within(rate=50, every=100_000), every=100_000).start()
-    service.until_step(10)
-    before = (service.main, service.trainer())
-    service.machine.call("systemctl", "reload", service.unit)
-    service.until_more()
-    assert (service.main, service.trainer()) == before
-    service.stop()
-
-
 @pytest.mark.parametrize("whom", ["all", "main"])
 def test_a_save_by_systemctl_kill_spares_the_data_workers(serve: Serve, whom: str) -> None:
     service = serve(within(rate=50, every=100_000, workers=2), every=100_000).start()

@@ -79,14 +79,13 @@ def test_a_stop_of_a_failed_unit_is_the_commands_job(serve: Serve) -> None:
     service = serve(STEADY, every=100_000).start()
     service.until_step(10)
     trainer = service.trainer()
-    settings = service.run.path / "run.toml"
-    good = settings.read_text()
-    settings.write_text(good + "nonsense = 1\n")
+    policies = service.run.path / "policies"
+    policies.rename(service.run.path / "elsewhere")
     service.signal("KILL", service.main)
     service.until(lambda: service.show("ActiveState") == "failed", "a failed unit")
-    assert service.show("ExecMainStatus") == "2"
+    assert service.show("ExecMainStatus") == "11"
     assert service.trainer() == trainer
-    settings.write_text(good)
+    (service.run.path / "elsewhere").rename(policies)
     service.machine.call("stepkeeper", "stop", service.name, user="stepkeeper")
     service.check_stopped()
 
