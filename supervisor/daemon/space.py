@@ -41,7 +41,8 @@ def make_room(config: Config) -> None:
 def _below(config: Config, facts: os.statvfs_result) -> int:
     """Bytes that are to be free."""
     given = config.disk.hold_below
-    return min(BELOW, facts.f_blocks * facts.f_frsize // SHARE) if given is None else given
+    most = min(BELOW, facts.f_blocks * facts.f_frsize // SHARE)
+    return max(facts.f_frsize, most if given is None else given)
 
 
 class Space:

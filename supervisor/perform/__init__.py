@@ -116,8 +116,9 @@ class Performer:
             self._take(effect)
             self._performed += 1
         self._try_again()
-        for effect in self._backlog:
-            say(f"cannot {words(effect)}: the disk does not take it", alarm=True)
+        if self.waiting:
+            left = [words(effect) for effect in self._backlog] or [words(None)]
+            say(f"left undone, since the disk takes nothing: {', '.join(dict.fromkeys(left))}")
 
     def _take(self, effect: Effect) -> None:
         """Carry it out, or let it wait behind what waits."""

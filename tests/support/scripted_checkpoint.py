@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import signal
 import struct
 from types import SimpleNamespace
 
-from tests.support.scripted_reports import pause
-from tests.support.scripted_silence import stand_still
+from tests.support.scripted_reports import Reports, pause
 
 Record = dict
 SCHEMA = "stepkeeper.companion/1"
@@ -68,8 +69,24 @@ def companion_record(step: int, digest: str, size: int, n_params: int) -> Record
     }
 
 
-def save(place: str, step: int, options: SimpleNamespace, companion: Record) -> tuple[str, int]:
-    """Write companion, then ``.bin``, each durably; return the digest and the size."""
+def save(
+    place: str, step: int, options: SimpleNamespace, companion: Record, reports: Reports
+) -> tuple[str, int]:
+    """Write companion, then ``.bin``, each durably, when there is room; the digest and the size."""
+    told = False
+    while True:
+        try:
+            return _save(place, step, options, companion)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+                raise
+        if not told:
+            reports.send("doing", what="wait", step=step)
+            told = True
+        pause(0.05)
+
+
+def _save(place: str, step: int, options: SimpleNamespace, companion: Record) -> tuple[str, int]:
     from hashlib import sha256  # noqa: PLC0415 - 10 ms that a start need not pay
     from pathlib import Path  # noqa: PLC0415 - likewise
 
@@ -83,27 +100,27 @@ def save(place: str, step: int, options: SimpleNamespace, companion: Record) -> 
         if options.corrupt != "digest":
             digest = sha256(data).hexdigest()
     temporary = durable.temporary_for(path)
-    with temporary.open("xb") as file:
-        file.write(data[: len(data) // 2])
-        file.flush()
-        if step == options.die_in_save:
-            os.kill(os.getpid(), signal.SIGKILL)
-        pause(options.slow_save)
-        stand_still(here=step == options.hang_in_save)
-        rest = data[len(data) // 2 :]
-        piece = max(1, len(rest) // 40 if options.creeping_save else len(rest))
-        for at in range(0, len(rest), piece):
-            pause(options.creeping_save / 40)
-            file.write(rest[at : at + piece])
+    try:
+        with temporary.open("xb") as file:
+            file.write(data[: len(data) // 2])
             file.flush()
-        if not options.no_companion:
-            size = 8 + 12 * options.n_params
-            whole = companion_record(step, digest, size, options.n_params) | companion
-            durable.write_file(path.with_suffix(".json"), json.dumps(whole).encode("ascii"))
-        os.fsync(file.fileno())
-    if step == options.die_before_publish:
-        os.kill(os.getpid(), signal.SIGKILL)
-    durable.publish(temporary, path)
+            if step == options.die_in_save:
+                os.kill(os.getpid(), signal.SIGKILL)
+            pause(options.slow_save)
+            file.write(data[len(data) // 2 :])
+            file.flush()
+            if not options.no_companion:
+                size = 8 + 12 * options.n_params
+                whole = companion_record(step, digest, size, options.n_params) | companion
+                durable.write_file(path.with_suffix(".json"), json.dumps(whole).encode("ascii"))
+            os.fsync(file.fileno())
+        if step == options.die_before_publish:
+            os.kill(os.getpid(), signal.SIGKILL)
+        durable.publish(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
     return digest, len(data)
 
 

@@ -270,7 +270,7 @@ class Trainer:
 
     def save(self, reason: str, serial: int | None) -> None:
         """Write this step's checkpoint unless it has one, and report it."""
-        step, began = self.step, time.perf_counter()
+        step, options, began = self.step, self.options, time.perf_counter()
         if self.saved[0] == step and serial is None:
             return
         name = f"step_{step:06d}.bin"
@@ -278,7 +278,8 @@ class Trainer:
             self.reports.send("doing", what="save", step=step)
             os.fsync(self.reports.descriptor)
             inside = {"rng": {"draws": self.draws}, "phase": self.phase or None, "reason": reason}
-            self.saved = (step, *checkpoint.save(self.folder + name, step, self.options, inside))
+            place, told = self.folder + name, self.reports
+            self.saved = (step, *checkpoint.save(place, step, options, inside, told))
         facts = {"step": step, "name": name, "sha256": self.saved[1], "bytes": self.saved[2]}
         seconds = round(time.perf_counter() - began, 6)
         self.reports.send("checkpoint", **facts, reason=reason, seconds=seconds, save=serial)
