@@ -70,13 +70,14 @@ def companion_record(step: int, digest: str, size: int, n_params: int) -> Record
 
 
 def save(
-    place: str, step: int, options: SimpleNamespace, companion: Record, reports: Reports
-) -> tuple[str, int]:
-    """Write companion, then ``.bin``, each durably, when there is room; the digest and the size."""
+    place: str, options: SimpleNamespace, companion: Record, reports: Reports
+) -> tuple[int, str, int]:
+    """Write companion, then ``.bin``, each durably, when there is room; step, digest and size."""
+    step = int(place.removesuffix(".bin").rpartition("_")[2])
     told = False
     while True:
         try:
-            return _save(place, step, options, companion)
+            return step, *_save(place, step, options, companion)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
                 raise

@@ -278,11 +278,10 @@ class Trainer:
             self.reports.send("doing", what="save", step=step)
             os.fsync(self.reports.descriptor)
             inside = {"rng": {"draws": self.draws}, "phase": self.phase or None, "reason": reason}
-            place, told = self.folder + name, self.reports
-            self.saved = (step, *checkpoint.save(place, step, options, inside, told))
+            self.saved = checkpoint.save(self.folder + name, options, inside, self.reports)
         facts = {"step": step, "name": name, "sha256": self.saved[1], "bytes": self.saved[2]}
-        seconds = round(time.perf_counter() - began, 6)
-        self.reports.send("checkpoint", **facts, reason=reason, seconds=seconds, save=serial)
+        facts |= {"reason": reason, "seconds": round(time.perf_counter() - began, 6)}
+        self.reports.send("checkpoint", **facts, save=serial)
 
 
 def main(began: float) -> int:
