@@ -99,6 +99,7 @@ def load(run: Path, text: bytes | None = None) -> Config:
         retention=Retention(
             file.checkpoint.keep_last, file.checkpoint.keep_every, file.checkpoint.keep_audit
         ),
+        prove_all=file.checkpoint.verify_at_start == "all",
     )
     return Config(
         run=run,

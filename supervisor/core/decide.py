@@ -30,6 +30,7 @@ from supervisor.core.messages import (
     LeaveTerminal,
     LimitNear,
     Moved,
+    Proved,
     Quiet,
     Recorded,
     Reports,
@@ -46,6 +47,7 @@ from supervisor.core.messages import (
     Tick,
     Verified,
 )
+from supervisor.core.proving import proved, unproved, wait
 from supervisor.core.state import Attempt, Life, Pivot, PivotStage, State, Want
 
 REFUSED = 11
@@ -136,6 +138,8 @@ def _turn(state: State, event: Event, now: float) -> Turn:
             return drained(*saving.verified(state, event), now)
         case Sealed():
             return drained(*saving.sealed(state, event), now)
+        case Proved():
+            return _proved(state, event, now)
         case Retained():
             return retained(state, event)
         case Asked():
@@ -183,8 +187,18 @@ def _go_on(state: State, now: float, waited: float | None = None) -> Turn:
     if state.pivot is not None and state.pivot.stage is PivotStage.STOPPED:
         return replace(state, life=Life.IDLE), [pivots.install(state.pivot)]
     if pivots.at_rest(state):
-        return pivots.stop_done(state)
+        return wait(state) if unproved(state) else pivots.stop_done(state)
     return spawn(state, now) if waited is None else follow_up(state, now, waited=waited)
+
+
+def _proved(state: State, event: Proved, now: float) -> Turn:
+    state, effects = proved(state, event)
+    refused = any(isinstance(effect, Exit) for effect in effects)
+    if state.life is not Life.PROVING or refused:
+        return state, effects
+    # A bad one makes an older one the next to wait for; what is asked for twice is read once.
+    state, more = wait(state) if unproved(state) else _go_on(state, now)
+    return state, effects + more
 
 
 def _spawned(state: State, event: Spawned) -> Turn:
@@ -244,7 +258,8 @@ def _stage_done(state: State, event: StageDone, now: float) -> Turn:
     if event.stage == "installed":
         state, more = _go_on(state, now)
         return state, [*effects, KeepBandit(state.bandit), *more]
-    if event.stage == "requested" and state.attempt is None and pivots.at_rest(state):
+    rests = state.attempt is None and pivots.at_rest(state) and not unproved(state)
+    if event.stage == "requested" and rests:
         state, more = pivots.stop_done(replace(state, deadline=None))
         return state, effects + more
     return state, effects

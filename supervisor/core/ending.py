@@ -25,6 +25,7 @@ from supervisor.core.messages import (
     SpawnFailed,
     Verify,
 )
+from supervisor.core.proving import unproved
 from supervisor.core.restarting import MIDDLE, Again, FallBack, GiveUp, Outcome, Restarts
 from supervisor.core.saving import tell_replay
 from supervisor.core.state import (
@@ -129,7 +130,7 @@ def conclude(state: State, now: float) -> Turn:
     state = replace(state, attempt=None, life=Life.IDLE, deadline=None, saves=())
     if cause is Cause.FINISHED:
         return _finished(state, effects)
-    if pivots.at_rest(state):
+    if pivots.at_rest(state) and not unproved(state):
         state, more = pivots.stop_done(state)
         return state, effects + more
     if state.want is Want.STOP:

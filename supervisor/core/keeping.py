@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor.core.messages import Answer, Asked, Effect, Pin, Retain, Retained, Unpin
+from supervisor.core.retention import LEAST
 from supervisor.core.state import KEPT_SEALS, SealPoint, State
 
 Turn = tuple[State, list[Effect]]
@@ -18,9 +19,9 @@ def with_seal(state: State, point: SealPoint) -> tuple[SealPoint, ...]:
 
 
 def retain(state: State) -> list[Effect]:
-    """After a new seal: delete what the rules do not keep."""
+    """After a new seal: delete what the rules do not keep, once the newest two are proved."""
     attempt = state.attempt
-    if attempt is None:
+    if attempt is None or not all(seal.proved for seal in state.seals[:LEAST]):
         return []
     return [Retain(attempt.number, attempt.resume.seal if attempt.resume else "")]
 

@@ -23,6 +23,7 @@ from supervisor.core.messages import (
     Spawn,
 )
 from supervisor.core.policy import servable
+from supervisor.core.proving import none_left, unproved, wait
 from supervisor.core.state import Attempt, Life, PivotStage, State, Want
 from trainer.contract.wire import PhaseOrder
 
@@ -30,7 +31,14 @@ Turn = tuple[State, list[Effect]]
 
 
 def spawn(state: State, now: float) -> Turn:
-    """Begin the next attempt from the newest seal, with the bandit state of that step."""
+    """Begin the next attempt from the newest seal, with the bandit state of that step.
+
+    It waits in PROVING for what was not read back in this life.
+    """
+    if unproved(state):
+        return wait(state)
+    if not state.seals and state.sealed_before:
+        return none_left(state)
     number = state.last_attempt + 1
     newest = state.seals[0] if state.seals else None
     point = newest.point if newest else None
@@ -97,7 +105,9 @@ def stop(state: State, *, by: str, hold: bool = False, at_once: bool = False, no
     if first and by:
         step = attempt.last_step if attempt else None
         told = [Journal("stop-asked", {"by": by, "step": step})]
-    if state.life is Life.BACKOFF or (state.life is Life.IDLE and _pivot_rests(state)):
+    if state.life in (Life.BACKOFF, Life.PROVING) or (
+        state.life is Life.IDLE and _pivot_rests(state)
+    ):
         return replace(state, life=Life.IDLE, deadline=None), [
             *told,
             KeepIntent("stop", by, done=True, hold=held),

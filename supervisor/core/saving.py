@@ -245,6 +245,7 @@ def sealed(state: State, event: Sealed) -> Turn:
         seals=with_seal(state, point),
         named=tuple(p for p in state.named if p.phase > first.bandit.finished),
         restarts=restarts,
+        sealed_before=True,
     )
     effects += retain(state)
     state, more = seal_next(state)

@@ -8,6 +8,7 @@ States of the trainer's life:
     KILLING    sent SIGKILL
     DRAINING   gone; its last checkpoints wait for their seals
     BACKOFF    waiting for the deadline of the next attempt
+    PROVING    no attempt before the newest checkpoints are read back
     IDLE       nothing runs: a pivot's files are being moved
     LEAVING    Exit was decided: nothing is begun any more
 """
@@ -45,6 +46,7 @@ class Life(StrEnum):
     KILLING = "killing"
     DRAINING = "draining"
     BACKOFF = "backing off"
+    PROVING = "reading checkpoints back"
     IDLE = "idle"
     LEAVING = "leaving"
 
@@ -81,15 +83,20 @@ class Settings:
     hang: HangPolicy = PATIENT
     retention: Retention = KEEPING
     limits: Limits = UNLIMITED
+    prove_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SealPoint:
-    """A sealed checkpoint of this lineage with the bandit state of its step."""
+    """A sealed checkpoint of this lineage with the bandit state of its step.
+
+    ``proved``: it was read back in this life.
+    """
 
     point: ResumePoint
     policy: int
     bandit: BanditState | None
+    proved: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +214,8 @@ class State:
     trainer is held, and nothing is to be made of its silence.
     ``next_settings`` take the place of ``settings`` when the next attempt begins. ``again``: the
     operator wants that one at once, so the end of the running one is no failure.
+    ``doubtful`` are seals, by digest, of which it could not be told whether they are good.
+    ``sealed_before``: there were seals, so a start from nothing would be a loss.
     """
 
     settings: Settings
@@ -230,3 +239,5 @@ class State:
     longest_save: float = 0.0
     next_settings: Settings | None = None
     again: bool = False
+    doubtful: frozenset[str] = frozenset()
+    sealed_before: bool = False

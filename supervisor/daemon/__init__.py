@@ -23,6 +23,7 @@ from supervisor.core.messages import (
     Event,
     Exit,
     Failed,
+    Prove,
     Record,
     Recorded,
     Reload,
@@ -40,7 +41,7 @@ from supervisor.daemon.following import AHEAD, POLL_SECONDS, Following, may_read
 from supervisor.daemon.handover import Handover, Place
 from supervisor.daemon.looks import looks
 from supervisor.daemon.projections import Projections
-from supervisor.daemon.readback import ReadBack
+from supervisor.daemon.readers import Readers
 from supervisor.daemon.recovery import recover
 from supervisor.daemon.reloading import Reloading, told
 from supervisor.daemon.silence import Silence
@@ -78,7 +79,9 @@ class Daemon:
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._selector = selectors.DefaultSelector()
         self._following: Following | None = None
-        self._readback = ReadBack(config.run / "checkpoints", self._selector, self._inbox.append)
+        self._readers = Readers(
+            config.run / "checkpoints", self._selector, self._inbox.append, stays=errand is None
+        )
         self._silence = Silence(config.run, self._inbox.append, judges=errand is None)
         self._ahead = 0
         self._exit: int | None = None
@@ -116,7 +119,7 @@ class Daemon:
             seen = looks(recovered, self._performer, self._inbox.append, self._environ, closing)
             self._upkeep = Upkeep(self._config, self._notifier, server, self._inbox.append, seen)
             closing.callback(self._upkeep.close)
-            closing.callback(self._readback.close)
+            closing.callback(self._readers.close)
             closing.callback(self._reloading.close)
             closing.callback(self._performer.close)
             self._server = server
@@ -150,7 +153,7 @@ class Daemon:
                 self._inbox.append(Tick())
             while self._inbox and self._exit is None:
                 self._take(self._inbox.popleft())
-            self._upkeep.keep_up(self._state, now)
+            self._upkeep.keep_up(self._state, now, self._readers.keep_up(self._state, now))
             self._make_way(signals, now)
 
     def _make_way(self, signals: Signals, now: float) -> None:
@@ -190,7 +193,7 @@ class Daemon:
             case "control":
                 self._inbox.extend(self._server.ready())
             case "verifier":
-                self._readback.ready()
+                self._readers.ready()
             case "watch":
                 self._upkeep.look_around(self._state)
             case _:
@@ -229,8 +232,8 @@ class Daemon:
         if effects and not self._catching_up():
             self._projections.let_go()
         for effect in effects:
-            if isinstance(effect, Verify):
-                self._readback.add(effect, self._state.attempt)
+            if isinstance(effect, Verify | Prove):
+                self._readers.take(effect, self._state)
             elif isinstance(effect, Spawn) and self._errand:
                 break
             elif isinstance(effect, Reload):

@@ -7,7 +7,7 @@ not the trainer.
 from __future__ import annotations
 
 from supervisor.core.messages import Asked, Effect, Event, Signalled, Spawn
-from supervisor.core.state import Attempt, State
+from supervisor.core.state import Attempt, Life, State
 from supervisor.errors import StepkeeperError
 from supervisor.perform import say
 
@@ -33,7 +33,7 @@ class Errand:
     def over(self, item: Event, state: State, effects: list[Effect]) -> int | None:
         """The exit code where ``item`` has ended the errand."""
         attempt = state.attempt
-        if any(isinstance(effect, Spawn) for effect in effects):
+        if state.life is Life.PROVING or any(isinstance(effect, Spawn) for effect in effects):
             return self._lost()
         if item is self._asked and attempt is not None:
             self._attempt = attempt.number

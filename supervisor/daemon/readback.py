@@ -48,6 +48,11 @@ class ReadBack:
         if self._current is None:
             self._next()
 
+    @property
+    def busy(self) -> bool:
+        """Whether a checkpoint is being read back for its seal."""
+        return self._current is not None
+
     def ready(self) -> None:
         """The child has said something: pass its verdict on, and go on with the next one."""
         descriptor = self._verifier.fileno()

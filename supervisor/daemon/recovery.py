@@ -64,13 +64,13 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     (run / "checkpoints").mkdir(mode=0o750, exist_ok=True)
     _tidy(run)
     rewound = complete(run)
-    seals = _seals(run)
+    head, seals = _seals(config)
     newest = seals[0] if seals else None
     lost = attempts.mend(run, clock.wall())
     if lost:
         say(f"the record of attempt {lost} is empty, as a power cut leaves it", alarm=True)
     last = attempts.last(run)
-    parts = open_parts(config, newest, rewound, fresh=last is None)
+    parts = open_parts(config, head, rewound, fresh=last is None)
     if not visiting:
         put_in_force(parts)
     policy = policy_in_force(config, parts, journal, fresh=last is None)
@@ -80,29 +80,31 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     cut = rewound.attempt if rewound else 0
     reckoning = reckon(run, policy.number, max(start.after, cut), state.seals)
     state = replace(state, restarts=reckoning.restarts)
-    found = find(parts, newest, last, journal, reckoning.best, pidfd=left.pidfd if left else -1)
+    found = find(parts, head, last, journal, reckoning.best, pidfd=left.pidfd if left else -1)
     state = replace(
         state, orders=orders_left(run), named=named_phases(run, newest, policy.number, cut)
     )
     if found.attempt is not None:
-        state = settings_of_attempt(_restored(state, found.attempt, newest), run, last)
+        state = settings_of_attempt(_restored(state, found.attempt, head), run, last)
     if left is not None:
         state, found = left.for_state(state), replace(found, backoff=left.deadline)
-    state, retired = _reconciled(state, config)
+    state, retired = _reconciled(state, config, head)
     unfinished = (
         intent.get("want") == "stop"
         and not intent.get("done")
         and intent.get("boot_id") == boot_id()
     )
+    state = replace(state, sealed_before=head is not None)
     found = replace(found, stop_unfinished=unfinished, retired=retired, waited=reckoning.waited)
     return Recovered(state, found, parts, start, hold=bool(intent.get("hold")))
 
 
-def _seals(run: Path) -> tuple[SealRecord, ...]:
-    found = scan(run / "checkpoints")
+def _seals(config: Config) -> tuple[SealRecord | None, tuple[SealRecord, ...]]:
+    """The newest seal, which history follows even where its .bin is bad; those to resume from."""
+    found = scan(config.run / "checkpoints")
     for refused in found.passed_over(KEPT_SEALS):
         say(f"{refused.name} is not used: {refused.reason}", alarm=True)
-    return found.newest(KEPT_SEALS)
+    return found.head, found.sealed if config.settings.prove_all else found.newest(KEPT_SEALS)
 
 
 def _tidy(run: Path) -> None:
@@ -136,24 +138,27 @@ def _state(
 
 def _seal_point(seal: SealRecord) -> SealPoint:
     bandit = bandit_state.from_record(seal.bandit, f"the seal of step {seal.step}")
-    return SealPoint(ResumePoint(seal.step, seal.bin.sha256, seal.digest), seal.policy, bandit)
+    point = ResumePoint(seal.step, seal.bin.sha256, seal.digest)
+    return SealPoint(point, seal.policy, bandit, proved=False)
 
 
-def _restored(state: State, attempt: Attempt, newest: SealRecord | None) -> State:
+def _restored(state: State, attempt: Attempt, head: SealRecord | None) -> State:
     """The bandit state at the step where the fold begins; of another policy it is empty."""
-    if newest is None or newest.policy != attempt.policy:
+    if head is None or head.policy != attempt.policy:
         before = state.seals[0].bandit if state.seals else None
         seed = state.seed + state.policy.number
         return replace(state, bandit=bandits.fresh(state.policy, state.live, seed, before))
-    return state
+    return replace(state, bandit=_seal_point(head).bandit or state.bandit)
 
 
-def _reconciled(state: State, config: Config) -> tuple[State, tuple[bandits.Retired, ...]]:
+def _reconciled(
+    state: State, config: Config, head: SealRecord | None
+) -> tuple[State, tuple[bandits.Retired, ...]]:
     """Arms by name against policy and sources; what the state file alone knows is a zombie."""
     step = state.seals[0].point.step if state.seals else 0
     bandit, retired = bandits.reconcile(state.bandit, state.policy, config.live, step)
     points = state.seals
-    if retired and points:
+    if retired and points and head is not None and points[0].point.seal == head.digest:
         points = (replace(points[0], bandit=bandit), *points[1:])
     served = {arm.name for arm in bandit.arms} | {arm.arm.name for arm in retired}
     for arm in state.policy.arms:

@@ -47,15 +47,15 @@ class Upkeep:
         watched = self._notifier.watchdog_interval is not None
         return min(now + SECONDS, self._watchdog_due) if watched else now + SECONDS
 
-    def keep_up(self, state: State, now: float) -> None:
-        """Do what is due."""
+    def keep_up(self, state: State, now: float, progress: str) -> None:
+        """Do what is due; ``progress`` is what a start waits for, in words, or empty."""
         interval = self._notifier.watchdog_interval
         if interval and now >= self._watchdog_due:
             self._notifier.watchdog()
             self._watchdog_due = now + interval
         if now >= self._due:
             self._due = now + SECONDS
-            self._notifier.status(one_line(state))
+            self._notifier.status(progress or one_line(state))
             if state.want is Want.STOP or not self._notifier.told_ready:
                 # Which stop takes too long, and which start, is for the core to say.
                 self._notifier.extend(MORE_SECONDS)

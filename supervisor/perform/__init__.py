@@ -25,6 +25,7 @@ from supervisor.core.messages import (
     KeepSample,
     LeaveTerminal,
     Pin,
+    Prove,
     Record,
     Recorded,
     RecordStacks,
@@ -245,7 +246,7 @@ class Performer:
                 say(effect.text, alarm=effect.alarm)
             case LeaveTerminal():
                 leave_terminal(parts.run)
-            case Verify() | Reload():
+            case Verify() | Prove() | Reload():
                 raise StepkeeperError(f"cannot {name(effect)} on the writer thread")
         return None
 

@@ -118,6 +118,7 @@ class CheckpointSettings(_Section):
     keep_last: int = Field(default=5, ge=2)  # with one, a bad newest would leave none
     keep_every: int = Field(default=10_000, ge=0)  # steps; 0: none is kept for this
     keep_audit: int = Field(default=10, ge=0)  # of those made on a signal or a request
+    verify_at_start: Literal["newest", "all"] = "newest"  # read back before one is used: two or all
 
 
 class SampleSettings(_Section):

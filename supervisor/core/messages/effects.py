@@ -61,6 +61,13 @@ class Verify:
 
 
 @dataclass(frozen=True, slots=True)
+class Prove:
+    """Read sealed checkpoints back, since an attempt waits for them. Answers Proved for each."""
+
+    points: tuple[ResumePoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Seal:
     """Sync the ledger and the journal, then write the seal. Answers Sealed or Failed."""
 
@@ -215,6 +222,7 @@ Effect = (
     | RecordStacks
     | Record
     | Verify
+    | Prove
     | Seal
     | KeepBandit
     | KeepSample

@@ -100,6 +100,20 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True)
+class Proved:
+    """A sealed checkpoint was read back; ``problem`` is empty where it is as it was sealed.
+
+    ``doubt``: it cannot be told, which says nothing against it.
+    """
+
+    step: int
+    seal: str
+    name: str
+    problem: str = ""
+    doubt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Retained:
     """The retention has been at work: the seals, by digest, whose ``.bin`` is gone."""
 
@@ -221,6 +235,7 @@ Event = (
     | Ended
     | Verified
     | Sealed
+    | Proved
     | Retained
     | Asked
     | Signalled

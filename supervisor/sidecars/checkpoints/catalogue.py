@@ -58,6 +58,19 @@ class Catalogue:
         self._names = names
         self._read: dict[int, SealRecord | Refused] = {}
 
+    @property
+    def present(self) -> tuple[int, ...]:
+        """Steps that have a ``.bin`` and something named as its seal, newest first; reads none."""
+        found = (step_of(name) for name in self._names)
+        steps = (step for step in found if step is not None and seal_of(step) in self._names)
+        return tuple(sorted(steps, reverse=True))
+
+    @property
+    def head(self) -> SealRecord | None:
+        """The newest seal that can be read, whatever became of its ``.bin``: history ends there."""
+        found = (self._seal(step) for step in self._steps())
+        return next((seal for seal in found if isinstance(seal, SealRecord)), None)
+
     def newest(self, n: int = 1) -> tuple[SealRecord, ...]:
         """The newest ``n`` that the run can resume from. Raises RefusedError for bad marks."""
         return tuple(islice((seal for seal in self._walk() if isinstance(seal, SealRecord)), n))

@@ -5,16 +5,24 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from supervisor.core.messages import Verdict
 from trainer.contract.checkpoint_format import step_of
 
 _ROOT: Final = Path(__file__).parents[3]  # what `supervisor` is imported from
 _CHILD: Final = "supervisor.sidecars.checkpoints.verify_child"
+
+
+class Sealed(NamedTuple):
+    """What a seal says of a checkpoint: digests of ``.bin`` and companion (empty: it has none)."""
+
+    sha256: str
+    companion: str
 
 
 class Verifier:
@@ -24,6 +32,7 @@ class Verifier:
         self._process: subprocess.Popen[bytes] | None = None
         self._name = ""
         self._answer = b""
+        self.done = 0
 
     def start(
         self,
@@ -40,13 +49,25 @@ class Verifier:
         that is there is always checked; one that must be there and is not refuses the checkpoint.
         Raises OSError where no child can be started, ValueError while another one runs.
         """
+        words = ["--sha256", sha256] if sha256 else []
+        words += ["--n-params", str(n_params)] if n_params else []
+        words += ["--companion-required"] if companion else []
+        return self._begin(folder, name, words)
+
+    def start_again(self, folder: Path, name: str, sealed: Sealed, *, idle: bool = False) -> int:
+        """Begin to hold ``folder/name`` against its seal; ``done`` counts the bytes read.
+
+        ``idle``: only while nobody else wants processor or disk. Raises as ``start`` does.
+        """
+        words = ["--digest-only", "--progress", "--sha256", sealed.sha256]
+        words += ["--companion", sealed.companion] if sealed.companion else []
+        return self._begin(folder, name, [*words, "--idle"] if idle else words)
+
+    def _begin(self, folder: Path, name: str, words: list[str]) -> int:
         if self._process is not None:
             raise ValueError(f"cannot verify {name}: {self._name} is still being verified")
-        command = [sys.executable, "-m", _CHILD, str(folder.absolute()), name]
-        command += ["--sha256", sha256] if sha256 else []
-        command += ["--n-params", str(n_params)] if n_params else []
-        command += ["--companion-required"] if companion else []
-        self._name, self._answer = name, b""
+        command = [sys.executable, "-m", _CHILD, str(folder.absolute()), name, *words]
+        self._name, self._answer, self.done = name, b"", 0
         self._process = subprocess.Popen(
             command,
             cwd=_ROOT,
@@ -81,9 +102,24 @@ class Verifier:
             if not piece:
                 break
             self._answer += piece
+            self._count()
         status = process.wait()
         self.close()
         return _verdict(self._name, self._answer, status)
+
+    def pause(self, *, paused: bool) -> None:
+        """Stop the child where it stands, or let it go on."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP if paused else signal.SIGCONT)
+
+    def _count(self) -> None:
+        """Take the lines that say how far the child is; what is no such line is its answer."""
+        *lines, rest = self._answer.split(b"\n")
+        told = [line for line in lines if line.isdigit()]
+        if told:
+            self.done = int(told[-1])
+            kept = [line for line in lines if not line.isdigit()]
+            self._answer = b"\n".join([*kept, rest])
 
     def close(self) -> None:
         """End the child if it still runs."""
