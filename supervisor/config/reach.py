@@ -69,6 +69,7 @@ REACH: Final[dict[str, Reach]] = {
     "checkpoint.keep_last": Reach.LIVE,
     "checkpoint.keep_every": Reach.LIVE,
     "checkpoint.keep_audit": Reach.LIVE,
+    "checkpoint.verify_at_start": Reach.LIVE,
     "samples.every": Reach.NEXT,
     "samples.prompts": Reach.NEXT,
     "samples.temperature": Reach.NEXT,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from supervisor import clock
-from supervisor.core.messages import Prove, Proved
+from supervisor.core.messages import Prove, Proved, ResumePoint
 from supervisor.core.state import Life, State
 from supervisor.errors import RefusedError
 from supervisor.perform import say
