@@ -67,3 +67,8 @@ def user_units() -> Path:
 def service_result() -> str:
     """How the service ended whose ExecStopPost= we are; empty where we are none."""
     return os.environ.get("SERVICE_RESULT", "")
+
+
+def is_main_of_unit() -> bool:
+    """Whether a service manager started this very process, so that its cgroup is its own."""
+    return os.environ.get("SYSTEMD_EXEC_PID") == str(os.getpid())

@@ -1,4 +1,4 @@
-"""What a life looks at about once a second beside its trainer: its unit, the disk, the time."""
+"""What a life looks at about once a second: its unit, the disk, the time, and orphans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from supervisor.daemon.recovery import Recovered
 from supervisor.daemon.service_limits import ServiceLimits
 from supervisor.daemon.space import Space
 from supervisor.daemon.time_left import TimeLeft
-from supervisor.perform import Performer
+from supervisor.perform import Parts, Performer
+from supervisor.process.orphans import Reaper, take_in
 
 
 def looks(
@@ -30,4 +31,17 @@ def looks(
         return service.look, space.look
     limits = recovered.state.settings.limits
     left = TimeLeft(limits, recovered.start.seconds, put)
-    return service.look, space.look, left.look
+    take_in()
+    return service.look, space.look, left.look, _Orphans(recovered.parts).look
+
+
+class _Orphans:
+    """Takes notice of those that have ended; the trainer is left to whoever asks how it ended."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._reaper = Reaper()
+
+    def look(self, _: State) -> None:
+        child = self._parts.child
+        self._reaper.reap((child.pid,) if child is not None else ())

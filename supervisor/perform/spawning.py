@@ -25,6 +25,7 @@ from supervisor.perform.parts import Parts
 from supervisor.process.child import spawn
 from supervisor.process.leftovers import end_leftovers
 from supervisor.process.locks import take
+from supervisor.process.orphans import strays
 from supervisor.sidecars import attempts, kept_settings
 from supervisor.sidecars.attempts import AttemptModel, EndModel, IdentityModel, ResumeModel
 from supervisor.sidecars.checkpoints import supersede
@@ -55,7 +56,10 @@ def start(parts: Parts, effect: Spawn) -> Event:
 
 def _start(parts: Parts, effect: Spawn) -> Event:
     run, resume = parts.run, effect.resume
-    end_leftovers(run, parts.trainers)
+    ended = end_leftovers(run, parts.trainers, strays=strays, tell=say)
+    if ended:
+        names = ", ".join(map(str, ended))
+        say(f"ended {len(ended)} left over of an earlier trainer: pid {names}")
     lock = take(run / "trainer.lock", LOCK_SECONDS)
     try:
         remove_temporaries(parts.checkpoints)

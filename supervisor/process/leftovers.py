@@ -6,13 +6,15 @@ import contextlib
 import os
 import select
 import signal
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from supervisor import clock
 from supervisor.process import identity as proof
 from supervisor.process.identity import Identity
 
+GPU_PATIENCE = 60.0  # seconds; a process with a hundred GB pinned takes long to be taken apart
+_GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/render")
 _ROUNDS = 5  # a process that forks while it is being ended is looked for again
 
 
@@ -21,24 +23,29 @@ def end_leftovers(
     trainers: Iterable[Identity] = (),
     grace: float = 5.0,
     patience: float = 10.0,
+    *,
+    strays: Callable[[], Iterable[int]] = tuple,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> list[int]:
     """End every process that a trainer of ``run`` left behind; return the pids that were ended.
 
     Left behind is what carries STEPKEEPER_RUN of this run together with a token (only a trainer
     of this run and what it started do), or one of the ``trainers``' tokens, or is proven a
-    member of one of their sessions. Each is asked with SIGTERM, killed after ``grace`` seconds
-    and waited for, ``patience`` seconds at most. Costs well under a millisecond a hundred
-    processes where there is nothing to do. Raises TimeoutError where one outlives SIGKILL.
+    member of one of their sessions, or is named by ``strays``. Each is asked with SIGTERM, killed
+    after ``grace`` seconds and waited for, ``patience`` seconds at most, or GPU_PATIENCE where it
+    held a GPU, whose memory is free only when it is gone; ``tell`` hears of that wait. Costs well
+    under a millisecond a hundred processes where there is nothing to do. Raises TimeoutError
+    where one outlives SIGKILL.
     """
     here = (proof.boot_id(), proof.pid_namespace())
     known = [t for t in trainers if (t.boot_id, t.pid_namespace) == here]
     ended: list[int] = []
     for _ in range(_ROUNDS):
-        found = dict(_pidfds(_candidates(run, known)))
+        found = dict(_pidfds(_candidates(run, known, strays())))
         if not found:
             break
         try:
-            _end(found, grace, patience)
+            _end(found, grace, patience, tell)
         finally:
             for pidfd in found.values():
                 os.close(pidfd)
@@ -46,13 +53,18 @@ def end_leftovers(
     return ended
 
 
-def _candidates(run: Path, trainers: Collection[Identity]) -> Iterator[tuple[int, int]]:
+def _candidates(
+    run: Path, trainers: Collection[Identity], strays: Iterable[int]
+) -> Iterator[tuple[int, int]]:
     """Pid and start time of everything left of this run's trainers."""
     ours = _lineage()
     unsettled = []
+    named = {pid for pid in strays if pid not in ours}
+    for pid in named:
+        yield from _living(pid)
     for pid in proof.pids():
         # Kernel threads have no session; a trainer begins one, so its offspring always has one.
-        if pid in ours or _session(pid) == 0:
+        if pid in ours or pid in named or _session(pid) == 0:
             continue
         environ = proof.environment(pid)
         if environ == b"":
@@ -121,14 +133,17 @@ def _belongs(pid: int, trainer: Identity, run: Path) -> bool:
 def _touches(pid: int, run: Path) -> bool:
     """Whether a process works in the run directory or has a file of it open."""
     within = f"{run}/"
+    return any(f"{link}/".startswith(within) for link in _open_files(pid))
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    """Where a process works, and what it has open."""
     links = [f"/proc/{pid}/cwd"]
     with contextlib.suppress(OSError):
         links += [f"/proc/{pid}/fd/{number}" for number in os.listdir(f"/proc/{pid}/fd")]  # noqa: PTH208 - names only
     for link in links:
         with contextlib.suppress(OSError):
-            if f"{os.readlink(link)}/".startswith(within):  # noqa: PTH115 - text, not a Path
-                return True
-    return False
+            yield os.readlink(link)  # noqa: PTH115 - text, not a Path
 
 
 def _pidfds(candidates: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -145,16 +160,29 @@ def _pidfds(candidates: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield pid, pidfd
 
 
-def _end(found: dict[int, int], grace: float, patience: float) -> None:
+def _end(found: dict[int, int], grace: float, patience: float, tell: Callable[[str], None]) -> None:
+    # Asked while they live: one that is being taken apart shows no open files any more.
+    on_gpu = [pid for pid in found if holds_gpu(pid)]
     _send(found.values(), signal.SIGTERM)
     if _wait(found.values(), grace):
         return
     _send(found.values(), signal.SIGKILL)
-    if not _wait(found.values(), patience):
-        names = ", ".join(map(str, found))
-        raise TimeoutError(
-            f"cannot end what an earlier trainer left behind (pid {names}): it outlives SIGKILL"
-        )
+    if _wait(found.values(), patience):
+        return
+    names = ", ".join(map(str, found))
+    if on_gpu:
+        held = ", ".join(map(str, on_gpu))
+        tell(f"waiting up to {GPU_PATIENCE:.0f} s for the GPU memory of pid {held} to be freed")
+        if _wait(found.values(), max(0.0, GPU_PATIENCE - patience)):
+            return
+    raise TimeoutError(
+        f"cannot end what an earlier trainer left behind (pid {names}): it outlives SIGKILL"
+    )
+
+
+def holds_gpu(pid: int, devices: tuple[str, ...] = _GPU_DEVICES) -> bool:
+    """Whether a process has a GPU's device open, by which it may hold memory there."""
+    return any(link.startswith(devices) for link in _open_files(pid))
 
 
 def _send(pidfds: Iterable[int], number: signal.Signals) -> None:
