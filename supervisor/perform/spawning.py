@@ -25,7 +25,7 @@ from supervisor.perform.parts import Parts
 from supervisor.process.child import spawn
 from supervisor.process.leftovers import end_leftovers
 from supervisor.process.locks import take
-from supervisor.process.orphans import strays
+from supervisor.process.orphans import strays, take_notice
 from supervisor.sidecars import attempts, kept_settings
 from supervisor.sidecars.attempts import AttemptModel, EndModel, IdentityModel, ResumeModel
 from supervisor.sidecars.checkpoints import supersede
@@ -58,6 +58,7 @@ def _start(parts: Parts, effect: Spawn) -> Event:
     run, resume = parts.run, effect.resume
     ended = end_leftovers(run, parts.trainers, strays=strays, tell=say)
     if ended:
+        take_notice(ended)
         names = ", ".join(map(str, ended))
         say(f"ended {len(ended)} left over of an earlier trainer: pid {names}")
     lock = take(run / "trainer.lock", LOCK_SECONDS)

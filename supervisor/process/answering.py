@@ -38,7 +38,7 @@ class AnsweringChild:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # a Ctrl-C at the terminal is for the supervisor
+            process_group=0,  # a Ctrl-C at the terminal is for the supervisor
         )
         os.set_blocking(self.fileno(), False)
         return self.fileno()

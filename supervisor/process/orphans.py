@@ -57,10 +57,15 @@ class Reaper:
         dead = frozenset(pid for pid in _children(us) if _is_dead_orphan(pid, session))
         gone = [pid for pid in dead & self._seen if pid not in spared]
         self._seen = dead
-        for pid in gone:
-            with contextlib.suppress(ChildProcessError):
-                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
+        take_notice(gone)
         return gone
+
+
+def take_notice(pids: Iterable[int]) -> None:
+    """Let no orphan among these dead processes stay a zombie; others are not ours to ask."""
+    for pid in pids:
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
 
 
 def _is_dead_orphan(pid: int, session: int) -> bool:

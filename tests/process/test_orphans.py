@@ -9,6 +9,7 @@ import sys
 from supervisor.process.leftovers import holds_gpu
 from tests.process.conftest import Lives, alive
 from tests.support.runs import ROOT
+from tests.support.sources import calls, modules
 
 # A supervisor that takes orphans in: prints what it found at each turn as one JSON object.
 SUPERVISOR = """
@@ -89,3 +90,15 @@ def test_whoever_has_a_device_open_holds_it(lives: Lives) -> None:
     other.kill()
     other.wait()
     assert not holds_gpu(other.pid, ("/dev/null",))
+
+
+def test_whatever_a_supervisor_starts_but_the_trainer_stays_in_its_session() -> None:
+    """By that it is told from orphans, which are ended before the next attempt."""
+    elsewhere = [
+        str(path)
+        for path in modules("supervisor")
+        if path.name != "child.py" and "cli" not in path.parts
+        for _, call in calls(path)
+        if any(word.arg in ("start_new_session", "preexec_fn") for word in call.keywords)
+    ]
+    assert elsewhere == []
