@@ -29,6 +29,10 @@ _WORDS: Final[dict[str, str]] = {
     "arm-retired": "arm {arm} is retired: {why}, after {served} pulls",
     "evaluation": "evaluated after step {step}: {losses}",
     "moved": "the run was moved: {why}",
+    "rewound": "rewound to step {to} by {by}",
+    "settings-changed": "settings {settings} are in force",
+    "disk-trouble": "training is held: {trouble}",
+    "disk-well": "training goes on; over is: {trouble}",
     "pivot-requested": "a pivot to policy {policy} is asked for at step {step}",
     "pivot-cancelled": "the pivot to policy {policy} is cancelled {why}",
     "pivot-stopped": "the pivot to policy {policy} has its pin: step {pin}",
@@ -46,6 +50,8 @@ _ALARMS: Final = frozenset(
         "hang",
         "gave-up",
         "clock-stepped",
+        "disk-trouble",
+        "rewound",
         "arm-retired",
     }
 )
