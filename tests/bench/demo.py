@@ -10,10 +10,13 @@ from tests.support.runs import ROOT, Run, make_run
 MOST_BYTES = 400_000
 
 
-def demo_run(folder: Path, every: int) -> Run:
-    """A run directory with two arms, language reference and library code, ready to start."""
+def demo_run(folder: Path, every: int, more: str = "") -> Run:
+    """A run directory with two arms, language reference and library code, ready to start.
+
+    ``more`` are further keys of ``[train]``.
+    """
     command = ["env", f"PYTHONPATH={ROOT}", "{python}", "-m", "trainer"]
-    settings = "[model]\npreset = 'demo'\n[train]\nsteps = 100000\n"
+    settings = f"[model]\npreset = 'demo'\n[train]\nsteps = 100000\n{more}"
     run = make_run(folder, command, every=every, settings=settings)
     library = Path(sysconfig.get_paths()["stdlib"])
     code = b"".join(path.read_bytes() for path in sorted(library.glob("*.py"))[:40])

@@ -45,8 +45,8 @@ def pace(folder: Path, quick: bool) -> list[Figure]:  # noqa: FBT001 - a switch 
     finally:
         idle.kill()
         idle.wait()
-    together = {who: _share(steps, [*chain.from_iterable(r)]) for who, r in slots.items()}
-    shares = {who: [*filter(None, (_share(steps, s) for s in r))] for who, r in slots.items()}
+    together = {who: share(steps, [*chain.from_iterable(r)]) for who, r in slots.items()}
+    shares = {who: [*filter(None, (share(steps, s) for s in r))] for who, r in slots.items()}
     if not all(together.values()):
         raise ValueError("cannot compare: no whole step in any slot; is the machine busy?")
     speed = [1 / (b - a) for a, b in pairwise(steps[20:])]
@@ -80,7 +80,7 @@ def _toggle(pid: int, switches: int, seconds: float) -> list[Slot]:
     return slots
 
 
-def _share(steps: list[float], slots: list[Slot]) -> float:
+def share(steps: list[float], slots: list[Slot]) -> float:
     """Mean step time while stopped over that while running, of whole steps inside; 0: no step."""
     inside: dict[bool, list[float]] = {True: [], False: []}
     for began, ended, stopped in slots:
