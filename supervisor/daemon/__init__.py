@@ -126,7 +126,7 @@ class Daemon:
             self._register(signals, server)
             state, effects = begin(recovered.state, recovered.found, clock.monotonic())
             if recovered.found.attempt is not None:
-                self._follow(recovered.found.attempt.position, parts.child)
+                self._follow(recovered.found.attempt.position, parts.child, self.place.oom_kills)
             self._state = state
             self._carry_out(effects)
             self._inbox.extend(self.place.promised(self._notifier))
@@ -166,9 +166,8 @@ class Daemon:
             self._state, self._server, caught_up=caught_up, at_rest=at_rest, now=now
         )
         if way:
-            child = self._performer.parts.child
-            restart = self._reloading.restart
-            self.place.leave(self._state, child, self._server, self._notifier, restart=restart)
+            following, restart = self._following, self._reloading.restart
+            self.place.leave(self._state, following, self._server, self._notifier, restart=restart)
             hold_back(signals)
 
     def _timeout(self, now: float) -> float:
@@ -286,11 +285,13 @@ class Daemon:
             say(str(answer.fields["error"]), alarm=True)
             self._exit = 1
 
-    def _follow(self, position: ReportsPosition, child: Child | None) -> None:
+    def _follow(
+        self, position: ReportsPosition, child: Child | None, oom_kills: int | None = None
+    ) -> None:
         """Follow an attempt, spawned or adopted, from a position in its reports on."""
         if self._following is not None:
             self._following.close()
-        run, selector = self._config.run, self._selector
-        self._following = Following(run, position, child, self._inbox.append, selector)
+        run, put, selector = self._config.run, self._inbox.append, self._selector
+        self._following = Following(run, position, child, put, selector, oom_kills)
         if self._errand is None:  # an errand speaks for itself alone, not for the service
             self._notifier.ready()

@@ -33,7 +33,8 @@ class Following:
     """One attempt being followed; ``put`` receives its events in order.
 
     The end of the process is told only when its reports are read to the end; ``selector`` is woken
-    by it, as ``"child"``. ``heard`` tells whether the last poll found a report.
+    by it, as ``"child"``. ``heard`` tells whether the last poll found a report. ``oom_kills`` is
+    the kernel's count from when the attempt was first followed in this process.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Following:
         child: Child | None,
         put: Callable[[Event], None],
         selector: selectors.BaseSelector,
+        oom_kills: int | None = None,
     ) -> None:
         self.attempt = position.attempt
         self.child = child
@@ -51,7 +53,7 @@ class Following:
         self._run = run
         self._put = put
         self._follower = Follower(reports_path(run, position.attempt), position)
-        self._oom_kills = cgroup_oom_kills()
+        self.oom_kills = cgroup_oom_kills() if oom_kills is None else oom_kills
         self._told = False
         self._selector = selector
         self._watched = child.pidfd if child is not None else -1
@@ -97,7 +99,7 @@ class Following:
         self._told = True
         status = self.child.status() if self.child is not None else None
         kills = cgroup_oom_kills()
-        oom = kills is not None and self._oom_kills is not None and kills > self._oom_kills
+        oom = kills is not None and self.oom_kills is not None and kills > self.oom_kills
         visible = tuple(
             VisibleCheckpoint(found.step, found.name)
             for found in scan(self._run / "checkpoints").unsealed

@@ -20,9 +20,9 @@ from supervisor.control.server import Listener, Server
 from supervisor.core.messages import Asked
 from supervisor.core.state import Life, SaveRequest, State
 from supervisor.daemon.admission import refuse_after_limit
+from supervisor.daemon.following import Following
 from supervisor.daemon.gate import enter
 from supervisor.perform import say
-from supervisor.process.child import Child
 from supervisor.process.descriptors import hand_on
 from supervisor.process.locks import take_over
 from supervisor.process.sdnotify import Notifier
@@ -33,8 +33,9 @@ class Handover:
     """Descriptors (-1: none) and promises. ``pid`` proves that it is meant for this process.
 
     ``attempt`` is the one under way, whose trainer ``pidfd`` is and for which ``saves`` were
-    asked; ``deadline`` (monotonic seconds) is when the next one is due where none is.
-    ``restart`` asks the next life to begin a new attempt.
+    asked; the kernel had counted ``oom_kills`` when it was first followed. ``deadline`` (monotonic
+    seconds) is when the next attempt is due where none is under way. ``restart`` asks the next
+    life to begin a new one.
     """
 
     pid: int
@@ -42,6 +43,7 @@ class Handover:
     lock: int
     listener: Listener | None
     pidfd: int
+    oom_kills: int | None
     attempt: int | None
     saves: tuple[SaveRequest, ...]
     deadline: float | None
@@ -87,6 +89,7 @@ class _Handover(_Model):
     lock: int = -1
     listener: _Listener | None = None
     pidfd: int = -1
+    oom_kills: int | None = None
     attempt: int | None = None
     saves: list[_Save] = []
     deadline: float | None = None
@@ -134,6 +137,11 @@ class Place:
         """The socket on which the earlier life listened."""
         return self.left.listener if self.left else None
 
+    @property
+    def oom_kills(self) -> int | None:
+        """The kernel's count from when the earlier life began to follow the trainer."""
+        return self.left.oom_kills if self.left else None
+
     def promised(self, notifier: Notifier) -> list[Asked]:
         """Tell that another life has begun where one was; what that one promised to do."""
         if self.left is None:
@@ -146,13 +154,14 @@ class Place:
     def leave(
         self,
         state: State,
-        child: Child | None,
+        following: Following | None,
         server: Server,
         notifier: Notifier,
         *,
         restart: bool,
     ) -> None:
         """Keep for the next life what no file holds; this one must be at rest."""
+        child = following.child if following else None
         if notifier.told_ready:
             notifier.reloading()
         self.handover = Handover(
@@ -161,6 +170,7 @@ class Place:
             lock=self._lock,
             listener=server.hand_over(),
             pidfd=child.pidfd if child else -1,
+            oom_kills=following.oom_kills if following else None,
             attempt=state.attempt.number if state.attempt else None,
             saves=state.saves,
             deadline=state.deadline if state.life is Life.BACKOFF else None,

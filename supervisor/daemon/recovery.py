@@ -110,7 +110,13 @@ def _seals(config: Config) -> tuple[SealRecord | None, tuple[SealRecord, ...]]:
 def _tidy(run: Path) -> None:
     """Remove temporaries of earlier supervisors; the trainer's own go before the next attempt."""
     newest = sorted((run / "attempts").glob("[0-9]*"))[-2:]
-    for folder in (run, run / "policies", *(run / "archive").glob("pivot-*"), *newest):
+    for folder in (
+        run,
+        run / "policies",
+        run / "settings",
+        *(run / "archive").glob("pivot-*"),
+        *newest,
+    ):
         remove_temporaries(folder)
 
 
