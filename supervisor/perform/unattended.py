@@ -29,17 +29,25 @@ LOCK_SECONDS = 2.0
 
 
 def refuse_a_stranger(run: Path, verb: str) -> None:
-    """Raise StepkeeperError for a user who neither owns the run nor is root."""
-    owner, uid = run.stat().st_uid, os.geteuid()
-    if uid not in (0, owner):
+    """Raise StepkeeperError for a user who neither owns the run nor is root.
+
+    Root becomes the owner, for good: a file of root's would be one that the run's own supervisor
+    could not read.
+    """
+    facts, uid = run.stat(), os.geteuid()
+    if uid not in (0, facts.st_uid):
         raise StepkeeperError(
-            f"cannot {verb} {run}: uid {uid} is not the owner of this run, uid {owner}"
+            f"cannot {verb} {run}: uid {uid} is not the owner of this run, uid {facts.st_uid}"
         )
+    if uid != facts.st_uid:
+        os.setgroups([facts.st_gid])
+        os.setresgid(facts.st_gid, facts.st_gid, facts.st_gid)
+        os.setresuid(facts.st_uid, facts.st_uid, uid)  # the last one is who asks
 
 
 def by() -> str:
     """Who asks, for the records."""
-    return f"uid {os.geteuid()} pid {os.getpid()}"
+    return f"uid {os.getresuid()[2]} pid {os.getpid()}"
 
 
 def stop(run: Path, *, hold: bool) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.service import Service, install, within
+from tests.support.service import PYTHON, Service, install, within
 from tests.support.systemd_machine import booted, missing
 
 pytestmark = pytest.mark.system
@@ -73,6 +73,21 @@ def test_an_enabled_run_trains_on_after_its_machine_died(serve: Serve) -> None:
     assert first["ended"]["cause"] == "ended, cause unknown"
     assert second["resume"]["step"] in service.run.seals()
     service.machine.call("systemctl", "disable", service.unit)
+
+
+@pytest.mark.torch
+def test_the_real_trainer_lives_in_the_units_sandbox_and_is_adopted(serve: Serve) -> None:
+    model = "[model]\nvocabulary = 256\nwidth = 32\nheads = 2\nlayers = 1\ncontext = 32\n"
+    settings = f"{model}[train]\nsteps = 100000\nbatch = 4\nthreads = 1\n"
+    service = serve([PYTHON, "-m", "trainer"], every=1000, settings=settings).start()
+    service.until_step(10)
+    trainer, main = service.trainer(), service.main
+    service.signal("KILL", main)
+    service.until(lambda: service.main not in (0, main), "the next supervisor")
+    service.until_more()
+    assert service.trainer() == trainer
+    service.stop()
+    assert len(service.run.attempts()) == 1
 
 
 def test_a_trainer_out_of_memory_is_named_so_and_started_again(tmp_path: Path) -> None:

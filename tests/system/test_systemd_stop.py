@@ -71,8 +71,15 @@ def test_a_stop_in_the_gap_before_a_restart_is_the_commands_job(serve: Serve) ->
     assert service.trainer() == trainer
     said = service.machine.call("stepkeeper", "status", service.name, check=False)
     assert "trainer alive, no supervisor" in said.stdout + said.stderr
-    service.machine.call("stepkeeper", "stop", service.name, user="stepkeeper")
+    service.machine.call("stepkeeper", "stop", service.name)
     service.check_stopped()
+    # Root asked, and still no file has come to be root's.
+    assert (service.run.read("intent.json") or {})["by"].startswith("uid 0 ")
+    owner = service.run.path.stat().st_uid
+    assert {path.stat().st_uid for path in service.run.path.rglob("*")} == {owner}
+    last = service.run.last_step()
+    service.start().until_step(last + 10)
+    service.stop()
 
 
 def test_a_stop_of_a_failed_unit_is_the_commands_job(serve: Serve) -> None:
