@@ -156,7 +156,7 @@ def test_a_stop_on_a_full_disk_uses_the_ballast(start: Start) -> None:
     daemon, volume = start(scripted(rate=100, every=1000))
     daemon.until_step(50)
     assert (daemon.run.path / "reserve").stat().st_blocks > 0
-    volume.fill()
+    volume.fill(100 * 1024)  # nothing was refused yet
     until_held(daemon)
     assert not (daemon.run.path / "reserve").exists()
     stopped = daemon.cli("stop", "{run}")

@@ -53,7 +53,7 @@ def test_extras_are_the_gradients_norm_and_the_tokens_trained_on(life_of_ten: Li
     assert all(0 < extra["grad_norm"] < 100 for extra in extras)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
 @pytest.mark.parametrize("kept", [0, 1, 40])
 def test_a_line_that_finds_no_room_is_continued_when_there_is(
     path: Path, capfd: pytest.CaptureFixture[str], number: int, kept: int

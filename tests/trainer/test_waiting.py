@@ -138,3 +138,22 @@ def test_a_last_checkpoint_that_cannot_be_written_is_an_error(run: Path) -> None
     message = "cannot write the checkpoint of step 4"
     with crash_fs(plan), pytest.raises(TrainerError, match=message):
         live(run, stop_after=4, acts={("doing", 4): fail})
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_disk_that_takes_nothing_is_told_of_once_and_leaves_no_temporary(
+    run: Path, number: int
+) -> None:
+    plan = CrashFs()
+
+    def refuse() -> None:
+        if not plan.at:
+            plan.at, plan.error, plan.times = plan.calls + 3, number, 2
+
+    with crash_fs(plan):
+        life = live(
+            run, stop_after=6, acts={("step", 4): send(signal.SIGUSR1), ("doing", 4): refuse}
+        )
+    assert life.saved() == [(4, "signal", None), (6, "stop", None)]
+    assert [r.what for r in life.of(Doing) if r.step == 4] == ["save", "wait"]
+    assert {path.suffix for path in life.checkpoints.iterdir()} == {".bin", ".json"}
