@@ -87,12 +87,22 @@ class Machine:
                     *("nsenter", "--mount", f"--target={self._keeper.pid}", "--"),
                     *(*script, _base(), target, self.wants),
                 ],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
         self._pid = wait_until(self._find, "PID 1", BOOT_SECONDS, self._console)
         wait_until(self._runs, "a booted systemd", BOOT_SECONDS, self._console)
+
+    @property
+    def pid(self) -> int:
+        """The number here of PID 1 in there."""
+        return self._pid
+
+    @property
+    def group(self) -> str:
+        """The name of its control group."""
+        return f"stepkeeper-test-{self._boot.pid if self._boot else 0}"
 
     def call(
         self, *words: str, seconds: float = 60.0, check: bool = True, user: str = ""
@@ -164,6 +174,8 @@ class Machine:
         boot = self._boot
         assert boot is not None
         wait_until(lambda: boot.poll() is not None, "the end of PID 1", seconds, self._console)
+        if boot.stdin is not None:
+            boot.stdin.close()
         self._pid = 0
 
     def _find(self) -> int:

@@ -38,12 +38,25 @@ if [ "$1" = boot ]; then
     echo 0 > "$place/$own/cgroup.procs"
     places="${places-} $place"
   done
-  status=0
+  exec 3<&0
   unshare --pid --fork --kill-child --mount --ipc --uts --cgroup --net \
-    sh "$0" inside "$2" "$3" "$4" "$5" "$6" || status=$?
+    sh "$0" inside "$2" "$3" "$4" "$5" "$6" < /dev/null 3<&- &
+  child=$!
+  # Whoever started this may be killed at any moment: its end of the pipe closes then.
+  { read -r _ <&3 || true; kill -KILL "$child"; } > /dev/null 2>&1 &
+  watcher=$!
+  exec 3<&-
+  status=0
+  wait "$child" || status=$?
+  kill "$watcher" 2> /dev/null || true
+  wait "$watcher" || true
   for place in $places; do
     echo 0 > "$place/cgroup.procs"
-    find "$place/$own" -depth -type d -exec rmdir {} +
+    # The last processes of a killed PID 1 take a moment to leave it.
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+      if find "$place/$own" -depth -type d -exec rmdir {} + 2> /dev/null; then break; fi
+      sleep 0.2
+    done
   done
   exit "$status"
 fi

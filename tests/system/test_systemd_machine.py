@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.runs import ROOT
 from tests.support.systemd_machine import Machine, booted, missing
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.system
 
@@ -37,20 +40,51 @@ def test_nothing_is_left_of_a_machine(tmp_path: Path) -> None:
     if why := missing():
         pytest.skip(f"CANNOT BOOT A SYSTEMD HERE: {why}")
     before = _mounts()
-    seen: list[Path] = []
+    seen: list[Machine] = []
     with pytest.raises(ZeroDivisionError):
         _fail_inside(tmp_path / "m", seen)
-    assert not seen[0].exists()
+    assert _groups(seen[0].group) == []
     assert _mounts() == before
-    assert _groups() == []
     assert list((tmp_path / "m/layers").iterdir()) == []
 
 
-def _fail_inside(folder: Path, seen: list[Path]) -> None:
+def test_a_machine_ends_with_whoever_booted_it(tmp_path: Path) -> None:
+    if why := missing():
+        pytest.skip(f"CANNOT BOOT A SYSTEMD HERE: {why}")
+    process = subprocess.Popen(
+        [sys.executable, "-c", _BOOT, tmp_path / "m"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    number, group = process.stdout.readline().split()
+    pid = int(number)
+    assert _groups(group)
+    assert Path(f"/proc/{pid}").exists()
+    process.kill()
+    process.communicate()
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the end of PID 1")
+    wait_until(lambda: _groups(group) == [], "the end of its control groups")
+
+
+_BOOT = """
+import sys
+from pathlib import Path
+from tests.support.systemd_machine import booted
+with booted(Path(sys.argv[1])) as machine:
+    print(machine.pid, machine.group, flush=True)
+    input()
+"""
+
+
+def _fail_inside(folder: Path, seen: list[Machine]) -> None:
     with booted(folder) as machine:
         machine.call("systemd-run", "--quiet", "sleep", "1000")
-        seen.append(machine.inside("/"))
-        assert seen[0].exists()
+        seen.append(machine)
+        assert machine.inside("/").exists()
+        assert _groups(machine.group)
         raise ZeroDivisionError
 
 
@@ -58,7 +92,5 @@ def _mounts() -> list[str]:
     return Path("/proc/self/mountinfo").read_text().splitlines()
 
 
-def _groups() -> list[str]:
-    """Control groups of machines that ended; one still runs for the other tests."""
-    found = Path("/sys/fs/cgroup").glob("**/stepkeeper-test-*")
-    return [str(path) for path in found if "populated 0" in (path / "cgroup.events").read_text()]
+def _groups(name: str) -> list[str]:
+    return [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{name}")]
