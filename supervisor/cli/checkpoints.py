@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import shutil
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +13,6 @@ from supervisor.cli.parameters import Json, Run, existing
 from supervisor.errors import UsageError
 from supervisor.sidecars.checkpoints import Catalogue, SealRecord, marks, scan
 from supervisor.sidecars.checkpoints.superseding import SUPERSEDED
-from supervisor.sidecars.checkpoints.verifying import Verifier
 from trainer.contract.checkpoint_format import CheckpointFormatError, size_of
 
 HEAD = ("step", "state", "size", "policy", "attempt", "reason", "sealed at", "note")
@@ -26,6 +24,9 @@ def checkpoints(
     verify: Annotated[
         bool, typer.Option("--verify", help="Read every .bin back and hold it against its seal.")
     ] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="What fits on this disk, and which cadence pays.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="What the next seal deletes, and why others stay.")
     ] = False,
@@ -36,23 +37,36 @@ def checkpoints(
 ) -> int:
     """List the checkpoints of a run, the newest first; the first sealed one is resumed from.
 
-    Exits 1 where --verify finds one that is not as its seal says.
+    Exits 1 where --verify finds one that is not as its seal says, 2 where it cannot be told.
     """
     path = existing(run)
     if size is not None:
         return _tell_size(path, size, as_json=as_json)
+    if plan:
+        # Imported here: listing needs neither settings nor archive.
+        from supervisor.cli import checkpoint_plan  # noqa: PLC0415 - see above
+
+        return checkpoint_plan.plan(path, as_json=as_json)
     if dry_run:
         # Imported here: listing needs neither settings nor archive.
         from supervisor.cli import retention  # noqa: PLC0415 - see above
 
         return retention.tell(path, as_json=as_json)
     folder = path / "checkpoints"
-    found = rows(scan(folder), marks.pins(folder))
+    catalogue = scan(folder)
+    found = rows(catalogue, marks.pins(folder))
     superseded = sorted(p.name for p in (folder / SUPERSEDED).glob("*/step_*.bin"))
-    bad = [row for row in found if verify and not _is_good(folder, row)]
+    if verify:
+        # Imported here: only those who ask for it pay for it.
+        from supervisor.cli import checkpoint_verify  # noqa: PLC0415 - see above
+
+        checkpoint_verify.verify(folder, catalogue.sealed, found)
+    bad = [row for row in found if row["state"] == "BAD"]
+    unknown = [row for row in found if row["state"] == "unknown"]
+    code = 1 if bad else 2 if unknown else 0
     if as_json:
         printing.emit({"checkpoints": found, "superseded": len(superseded), "bad": len(bad)})
-        return 1 if bad else 0
+        return code
     if not found:
         printing.say("no checkpoint yet")
     else:
@@ -61,8 +75,9 @@ def checkpoints(
         printing.say(f"{len(superseded)} superseded, never resumed from: {folder / SUPERSEDED}")
     if verify:
         read = sum("verified" in row for row in found)
-        printing.say(f"{read} read back, {len(bad)} of them not as sealed")
-    return 1 if bad else 0
+        doubt = f", {len(unknown)} cannot be told" if unknown else ""
+        printing.say(f"{read} read back, {len(bad)} of them not as sealed{doubt}")
+    return code
 
 
 def rows(catalogue: Catalogue, pins: dict[int, str]) -> list[dict[str, Any]]:
@@ -101,27 +116,6 @@ def _row(seal: SealRecord, state: str, pins: dict[int, str]) -> dict[str, Any]:
         "pinned": note is not None,
         "note": note or "",
     }
-
-
-def _is_good(folder: Path, row: dict[str, Any]) -> bool:
-    """Read one back where it should be whole; the verdict goes into the row."""
-    if row["state"] != "sealed":
-        return True
-    verifier = Verifier()
-    try:
-        descriptor = verifier.start(
-            folder, row["name"], row["sha256"], companion=bool(row["companion"])
-        )
-        verdict = None
-        while verdict is None:
-            select.select([descriptor], [], [])
-            verdict = verifier.result()
-    finally:
-        verifier.close()
-    row["verified"] = not verdict.problem
-    if verdict.problem:
-        row |= {"state": "BAD", "note": verdict.problem}
-    return not verdict.problem
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
