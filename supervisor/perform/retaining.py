@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
+from threading import Thread
 
 from supervisor import clock
 from supervisor.core.messages import Retain, Retained
@@ -61,10 +63,13 @@ def _journal(parts: Parts, going: list[Fate]) -> None:
 
 def _delete(parts: Parts, held: Held) -> bool:
     try:
-        delete(parts.checkpoints, held)
+        blocks = delete(parts.checkpoints, held)
     except OSError as error:
         say(f"cannot delete {held.name}: {error.strerror or error}; it stays", alarm=True)
         return False
+    if blocks >= 0:
+        # Beside the writer thread, which has the ledger's lines to write in the meantime.
+        Thread(target=os.close, args=(blocks,), name="deletion", daemon=True).start()
     return True
 
 
