@@ -59,7 +59,6 @@ class Found:
     """What a starting supervisor found, beside the state restored from the newest seal.
 
     ``waited`` seconds have passed since the last attempt ended.
-    ``backoff`` is when the next attempt is due that an earlier life in this process waited for.
     """
 
     attempt: Attempt | None
@@ -67,7 +66,6 @@ class Found:
     stop_unfinished: bool
     retired: tuple[Retired, ...] = ()
     waited: float = 0.0
-    backoff: float | None = None
 
 
 def begin(state: State, found: Found, now: float) -> Turn:
@@ -111,9 +109,7 @@ def _begin(state: State, found: Found, now: float) -> Turn:
         if state.attempt is None and not any(isinstance(effect, Exit) for effect in more):
             more += [KeepIntent("stop", "", done=True), Exit(0)]
         return state, effects + more
-    if state.attempt is None and found.backoff is not None and state.pivot is None:
-        state, more = replace(state, life=Life.BACKOFF, deadline=found.backoff), []
-    elif state.attempt is None:
+    if state.attempt is None:
         state, more = _go_on(state, now, found.waited)
     else:
         state, more = pivots.order_exit(state)

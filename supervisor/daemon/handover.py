@@ -1,7 +1,7 @@
 """What one life of the supervisor leaves to the next one in the same process, as one line of JSON.
 
-Only what no file holds: open descriptors, saves asked for and not written, a waiting time. The
-rest is found in the files, as after any death.
+Only what no file holds: open descriptors, saves asked for and not written. The rest is found in
+the files, as after any death.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import supervisor
 from supervisor.config import Config
 from supervisor.control.server import Listener, Server
 from supervisor.core.messages import Asked
-from supervisor.core.state import Life, SaveRequest, State
+from supervisor.core.state import SaveRequest, State
 from supervisor.daemon.admission import refuse_after_limit
 from supervisor.daemon.following import Following
 from supervisor.daemon.gate import enter
@@ -33,9 +33,8 @@ class Handover:
     """Descriptors (-1: none) and promises. ``pid`` proves that it is meant for this process.
 
     ``attempt`` is the one under way, whose trainer ``pidfd`` is and for which ``saves`` were
-    asked; the kernel had counted ``oom_kills`` when it was first followed. ``deadline`` (monotonic
-    seconds) is when the next attempt is due where none is under way. ``restart`` asks the next
-    life to begin a new one.
+    asked; the kernel had counted ``oom_kills`` when it was first followed. ``restart`` asks the
+    next life to begin a new attempt.
     """
 
     pid: int
@@ -46,7 +45,6 @@ class Handover:
     oom_kills: int | None
     attempt: int | None
     saves: tuple[SaveRequest, ...]
-    deadline: float | None
     ready: bool
     restart: bool
 
@@ -92,7 +90,6 @@ class _Handover(_Model):
     oom_kills: int | None = None
     attempt: int | None = None
     saves: list[_Save] = []
-    deadline: float | None = None
     ready: bool = False
     restart: bool = False
 
@@ -173,7 +170,6 @@ class Place:
             oom_kills=following.oom_kills if following else None,
             attempt=state.attempt.number if state.attempt else None,
             saves=state.saves,
-            deadline=state.deadline if state.life is Life.BACKOFF else None,
             ready=notifier.told_ready,
             restart=restart,
         )

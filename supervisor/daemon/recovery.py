@@ -87,7 +87,7 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     if found.attempt is not None:
         state = settings_of_attempt(_restored(state, found.attempt, head), run, last)
     if left is not None:
-        state, found = left.for_state(state), replace(found, backoff=left.deadline)
+        state = left.for_state(state)
     state, retired = _reconciled(state, config, head)
     unfinished = (
         intent.get("want") == "stop"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.core.decide import Found
 from supervisor.core.messages import (
     Answer,
     GiveOrders,
@@ -90,15 +89,6 @@ def test_a_restart_in_a_stop_or_before_a_pivot_begins_nothing_of_its_own() -> No
     history.tell(Signalled("TERM"))
     history.ask("restart", reply=0)
     assert terms(history) == 1
-
-
-def test_a_wait_that_was_handed_over_goes_on_to_its_own_end() -> None:
-    history = History()
-    found = Found(None, None, stop_unfinished=False, backoff=history.now + 8.0)
-    assert history.begin(found) == []
-    assert (history.state.life, history.state.deadline) == (Life.BACKOFF, history.now + 8.0)
-    history.wait()
-    assert len(history.all_of(Spawn)) == 1
 
 
 def test_the_cadence_of_a_running_attempt_is_that_of_its_own_settings_until_the_next() -> None:

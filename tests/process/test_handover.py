@@ -35,7 +35,6 @@ LEFT = handover.Handover(
     oom_kills=3,
     attempt=7,
     saves=(SaveRequest(12, pin=True, note="kept"),),
-    deadline=17.25,
     ready=True,
     restart=False,
 )
@@ -71,7 +70,7 @@ def test_what_is_not_meant_for_this_process_or_not_understood_is_nothing(text: s
 def test_a_field_of_another_version_is_ignored_and_a_missing_one_is_absent() -> None:
     found = handover.load(json.dumps({"pid": os.getpid(), "later": [1, 2], "lock": 5}))
     assert found is not None
-    assert (found.lock, found.pidfd, found.saves, found.deadline) == (5, -1, (), None)
+    assert (found.lock, found.pidfd, found.saves) == (5, -1, ())
 
 
 def test_the_environment_gives_it_once_and_never_to_the_trainer(

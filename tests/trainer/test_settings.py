@@ -117,6 +117,16 @@ def test_the_environment_names_a_supervised_life(tmp_path: Path) -> None:
     assert read_launch([], {**given, "STEPKEEPER_RESUME": ""}).resume is None
 
 
+def test_the_settings_in_force_count_and_not_the_file_that_is_being_edited(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text("[train]\nsteps =")
+    kept = tmp_path / "kept.toml"
+    kept.write_text('[train]\nsteps = 7\n[sources.a]\npath = "a"\n')
+    given = {"STEPKEEPER_RUN": str(tmp_path), "STEPKEEPER_SETTINGS": str(kept)}
+    assert read_sections(read_launch([], given)).train.steps == 7
+    with pytest.raises(SettingsError, match=r"run\.toml"):
+        read_sections(read_launch([], {**given, "STEPKEEPER_SETTINGS": ""}))
+
+
 @pytest.mark.parametrize(
     ("words", "given", "message"),
     [
