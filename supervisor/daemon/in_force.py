@@ -70,8 +70,17 @@ def _reset_by_hand(parts: Parts, number: int, text: bytes) -> int:
 def put_in_force(parts: Parts) -> None:
     """Keep the settings of this life as those in force, and journal what they change.
 
-    Raises OSError.
+    A disk that does not take them is no reason to leave a trainer alone: the next life tries again.
     """
+    try:
+        _put_in_force(parts)
+    except OSError as error:
+        if parts.events.lost:
+            raise
+        say(f"cannot keep run.toml as the settings in force: {error}", alarm=True)
+
+
+def _put_in_force(parts: Parts) -> None:
     config = parts.config
     if kept_settings.newest(config.run) == config.text:
         return

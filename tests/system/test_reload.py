@@ -163,6 +163,39 @@ def test_many_reloads_in_a_row_at_full_speed_miss_no_report(
     assert zombies(os.getpid()) == []
 
 
+def test_a_reload_before_the_trainer_is_ready_does_not_disturb_its_start(
+    supervise: Supervise,
+) -> None:
+    daemon = supervise(scripted(rate=200, ready_after=6.0), every=100).start()
+    daemon.until(lambda: [a for a in daemon.run.attempts() if a["identity"]], "a trainer")
+    before = life(daemon)
+    daemon.signal(signal.SIGHUP)
+    until_another(daemon, before)
+    assert not daemon.run.reports(1, "ready")
+    daemon.until_step(20, SECONDS)
+    assert daemon.run.trainer_pid() == daemon.run.attempts()[0]["identity"]["pid"]
+    assert daemon.stop() == 0
+    whole(daemon)
+
+
+def test_settings_that_the_disk_does_not_take_are_no_reason_to_leave_a_trainer_alone(
+    supervise: Supervise,
+) -> None:
+    daemon = supervise(scripted(rate=200), every=100).start()
+    daemon.until_step(20)
+    trainer = daemon.until_trainer()
+    edit(daemon, "every_steps = 100", "every_steps = 50")
+    (daemon.run.path / "settings").rename(daemon.run.path / "elsewhere")
+    (daemon.run.path / "settings").write_text("in the way")
+    daemon.kill()
+    daemon.start()
+    daemon.until_step(daemon.run.reports(1, "step")[-1]["step"] + 20)
+    assert daemon.run.trainer_pid() == trainer
+    assert "cannot keep run.toml as the settings in force" in daemon.output()
+    assert daemon.stop() == 0
+    whole(daemon)
+
+
 def test_a_reload_while_the_run_is_being_stopped_is_refused(supervise: Supervise) -> None:
     daemon = supervise(scripted(rate=200, slow_save=1.0), every=1000).start()
     daemon.until_step(20)
