@@ -33,15 +33,6 @@ def test_a_run_without_progress_fails_its_unit_and_is_not_started_again(serve: S
     assert service.pids() == []
 
 
-def test_a_trainer_killed_is_started_again_under_the_same_supervisor(serve: Serve) -> None:
-    service = serve(within(rate=100, every=20, kill_at=50, attempts=1), every=20).start()
-    main = service.main
-    service.until(lambda: len(service.run.attempts()) == 2, "the second attempt")
-    service.until_step(80)
-    assert service.main == main
-    service.stop()
-
-
 def test_an_enabled_run_trains_on_after_a_reboot(serve: Serve) -> None:
     service = serve(within(rate=50, every=100_000), every=100_000).start()
     service.machine.call("systemctl", "enable", service.unit)

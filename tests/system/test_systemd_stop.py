@@ -14,12 +14,18 @@ Serve = Callable[..., Service]
 STEADY = within(rate=50, every=100_000)
 
 
-def test_a_stop_during_a_step_seals_that_step(serve: Serve) -> None:
+def test_a_stop_during_a_step_seals_that_step_and_a_restart_goes_on_from_it(serve: Serve) -> None:
     service = serve(STEADY, every=100_000).start()
-    service.until_step(20)
+    service.until_step(10)
+    before = service.trainer()
+    service.machine.call("systemctl", "restart", service.unit)
+    service.until(lambda: service.trainer() not in (0, before), "another trainer")
+    service.until_more(10)
     service.stop()
     assert service.show("Result") == "success"
     assert service.show("ActiveState") == "inactive"
+    first, second = service.run.attempts()
+    assert second["resume"]["step"] == first["ended"]["last_step"]
 
 
 def test_a_stop_longer_than_its_timeout_and_its_watchdog_is_waited_for(serve: Serve) -> None:
@@ -125,15 +131,3 @@ def test_a_stop_by_the_command_ends_the_unit_well(serve: Serve) -> None:
     service.until(lambda: service.show("ActiveState") == "inactive", "an inactive unit")
     assert service.show("Result") == "success"
     assert len(service.run.attempts()) == 1
-
-
-def test_a_restart_goes_on_after_the_last_step(serve: Serve) -> None:
-    service = serve(STEADY, every=100_000).start()
-    service.until_step(10)
-    before = service.trainer()
-    service.machine.call("systemctl", "restart", service.unit)
-    service.until(lambda: service.trainer() not in (0, before), "another trainer")
-    service.until_more(10)
-    service.stop()
-    first, second = service.run.attempts()
-    assert second["resume"]["step"] == first["ended"]["last_step"]
