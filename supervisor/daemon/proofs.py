@@ -1,7 +1,7 @@
 """Hold sealed checkpoints against their seals: those an attempt waits for, then all others.
 
 One at a time, each once in a supervisor's life, and behind every checkpoint that waits for its
-seal. What nobody waits for is read only while nobody else wants processor or disk.
+seal, though never for long. What nobody waits for leaves processor and disk to whoever wants them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from trainer.contract.checkpoint_format import name_of, seal_of
 
 TRIES = 4  # of one of which it cannot be told: a disk may have a bad moment
 PAUSE_SECONDS = 0.5  # before the second try, doubling
+YIELD_SECONDS = 10.0  # on a machine where some checkpoint always waits for its seal
 TELL_SECONDS = 5.0  # between lines about one that an attempt waits for
 
 
@@ -59,6 +60,7 @@ class Proofs:
         self._paused = False
         self._tries = 0
         self._not_before = self._told = 0.0
+        self._yields_since = clock.monotonic()
 
     def want(self, effect: Prove) -> None:
         """An attempt waits for these: they go before all others."""
@@ -92,6 +94,9 @@ class Proofs:
 
     def keep_up(self, state: State, now: float, *, busy: bool) -> None:
         """Begin the next one; wait while a checkpoint is read back for its seal (``busy``)."""
+        if not busy:
+            self._yields_since = now
+        busy = busy and now < self._yields_since + YIELD_SECONDS
         if self._current is not None and busy != self._paused:
             self._verifier.pause(paused=busy)
             self._paused = busy

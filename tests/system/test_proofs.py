@@ -156,9 +156,9 @@ def test_a_bad_newest_of_a_living_trainer_is_rejected_and_the_trainer_kept(
     supervise: Supervise,
 ) -> None:
     """With a trainer to adopt nothing waits; what is found bad is no reason to leave it."""
-    daemon = supervise(scripted(rate=100, every=100), every=100).start()
+    daemon = supervise(scripted(rate=200, every=400), every=400).start()
     run = daemon.run
-    daemon.until_seal(100)
+    daemon.until_seal(400)
     pid = daemon.until_trainer()
     daemon.kill()
     [newest] = [max(run.seals())]
@@ -166,7 +166,7 @@ def test_a_bad_newest_of_a_living_trainer_is_rejected_and_the_trainer_kept(
     daemon.start()
     daemon.until(lambda: rejected(run) == [newest], "the rejection")
     daemon.kill()  # the next life too finds its way past the rejected one
-    daemon.start().until_seal(newest + 200)
+    daemon.start().until_seal(newest + 400)
     assert run.trainer_pid() == pid
     os.kill(pid, signal.SIGKILL)
     daemon.until_trainer(other_than=pid)
