@@ -53,7 +53,7 @@ def check_lines(ledger: Audit, name: str, records: Records, findings: Findings) 
 def check_marks(
     ledger: Audit, name: str, run: str, seals: Seals, records: Records, findings: Findings
 ) -> None:
-    """Every mark must name something that is there. ``run`` is the journal's word, or empty."""
+    """Every mark must name something that is there. ``run`` is the first one, or empty."""
     for marked in ledger.marks:
         if why := _unheld(marked, run, seals, records):
             findings.fault(name, f"its mark {marked.mark!r} {why}", marked.line)

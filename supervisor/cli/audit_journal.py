@@ -33,6 +33,17 @@ class Journal(NamedTuple):
         created = self.named("run-created")
         return str(created[0].facts.get("run")) if created else ""
 
+    @property
+    def origin(self) -> str:
+        """Where the run comes from, as its ledger's first line says behind the identity."""
+        created = self.named("run-created")
+        return str(created[0].facts.get("origin", "")) if created else ""
+
+    @property
+    def mark(self) -> str:
+        """The first line's mark behind ``run:``, or empty."""
+        return f"{self.run} {self.origin}".strip()
+
 
 def check_journal(seals: Seals, findings: Findings) -> Journal:
     """Verify the chain, and that every seal's head is the end of a line. Raises OSError."""

@@ -9,6 +9,7 @@ from supervisor.cli import printing
 from supervisor.cli.audit_checkpoints import Checkpoints
 from supervisor.cli.audit_findings import Findings
 from supervisor.cli.audit_journal import NAME, Journal, Replays
+from supervisor.cli.audit_origin import Origin
 from supervisor.cli.audit_pivots import Pivot
 from supervisor.cli.audit_rewinds import Rewind
 from supervisor.cli.audit_seals import Seals, lineage
@@ -33,11 +34,13 @@ class Outcome(NamedTuple):
     checkpoints: Checkpoints
     head: bool | None
     rewinds: list[Rewind]
+    origin: Origin | None
 
 
 def lines(outcome: Outcome, findings: Findings) -> list[str]:
     """One line for each part, then the faults and the verdict."""
     rows = [
+        *_origin(outcome.origin),
         *_ledger(outcome),
         ("attempts", str(outcome.attempts)),
         *_replays(outcome.replays),
@@ -54,6 +57,17 @@ def lines(outcome: Outcome, findings: Findings) -> list[str]:
     if not findings.faults:
         rows.append(("clean", "all of this holds"))
     return [f"{name:<12}  {text}" for name, text in rows]
+
+
+def _origin(origin: Origin | None) -> list[tuple[str, str]]:
+    if origin is None:
+        return []
+    if origin.kind == "import":
+        text = f"imported at step {origin.step}; the old loss file's digest is {origin.of}"
+        return [("origin", text)]
+    text = f"fork of run {printing.plain(origin.of)} at step {origin.step}"
+    text += f", then at {printing.plain(origin.path)}"
+    return [("origin", text), ("parent", f"head {printing.plain(origin.head)}")]
 
 
 def _ledger(outcome: Outcome) -> list[tuple[str, str]]:
@@ -150,6 +164,7 @@ def facts(run: Path, outcome: Outcome, findings: Findings) -> dict[str, Any]:
             }
             for _, certificate in outcome.pivots
         ],
+        "origin": outcome.origin._asdict() if outcome.origin else None,
         "rewinds": [
             {"from": r.at.step, "to": r.to, "attempt": r.attempt, "by": r.by, "time": r.time}
             for r in outcome.rewinds

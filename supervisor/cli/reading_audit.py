@@ -15,6 +15,7 @@ from supervisor.cli.audit_checkpoints import check_checkpoints
 from supervisor.cli.audit_findings import Findings
 from supervisor.cli.audit_journal import NAME as JOURNAL
 from supervisor.cli.audit_journal import check_journal, check_replays, check_sealed
+from supervisor.cli.audit_origin import check_origin
 from supervisor.cli.audit_pivots import check_pivots, check_policies, positions, read_pivots
 from supervisor.cli.audit_rewinds import check_rewinds, read_rewinds
 from supervisor.cli.audit_seals import SealFile, Seals, check_seals
@@ -113,15 +114,26 @@ def _examine(
     if ledger is not None:
         name = path.name
         check_lines(ledger, name, records, findings)
-        check_marks(ledger, name, journal.run if journal.sound else "", seals, records, findings)
+        check_marks(ledger, name, journal.mark if journal.sound else "", seals, records, findings)
         check_policies(ledger, name, pivots, journal, seals, findings)
     check_pivots(pivots, journal, seals, findings)
     check_rewinds(rewinds, ledger, seals, findings)
+    origin = check_origin(journal, seals, findings) if journal.sound else None
     replays = check_replays(journal, whole, findings)
     checkpoints = check_checkpoints(seals, findings, progress.show, force=digests)
     held = _check_head(head, ledger, path, seals, findings)
     outcome = Outcome(
-        path.name, ledger, journal, seals, pivots, len(records), replays, checkpoints, held, rewinds
+        path.name,
+        ledger,
+        journal,
+        seals,
+        pivots,
+        len(records),
+        replays,
+        checkpoints,
+        held,
+        rewinds,
+        origin,
     )
     return findings, outcome
 

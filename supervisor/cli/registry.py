@@ -37,6 +37,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "release": Command("acting:release", "Let a run start again that was stopped with --hold."),
     "pivot": Command("pivoting:pivot", "Change the data policy in mid-run, or plan it."),
     "rewind": Command("rewinding:rewind", "Go on from an earlier sealed checkpoint."),
+    "fork": Command("forking:fork", "Make a run of its own from a sealed checkpoint."),
     "tail": Command("reading_tail:tail", "Show the newest steps, and follow them."),
     "logs": Command("reading_logs:logs", "Show what the trainer printed, and follow it."),
     "attempts": Command("reading_attempts:attempts", "List every attempt, why it ended, its cost."),

@@ -219,23 +219,23 @@ def test_nothing_is_done_unasked(run: Run) -> None:
 
 @pytest.mark.system
 def test_a_run_that_lives_or_is_not_over_is_refused(supervise: Supervise) -> None:
-    daemon = supervise(scripted(rate=200, every=20), every=20).start()
-    daemon.until_seal(40)
+    daemon = supervise(scripted(rate=100, every=50), every=50).start()
+    daemon.until_seal(100)
     run = daemon.run
-    told = command("rewind", run.path, "--step", 20, "--yes")
+    told = command("rewind", run.path, "--step", 50, "--yes")
     assert told.code == 11
     assert f"pid {daemon.pid}" in told.complaint()
     daemon.kill()
-    told = command("rewind", run.path, "--step", 20, "--yes")
+    told = command("rewind", run.path, "--step", 50, "--yes")
     assert told.code == 1
     assert "its trainer runs" in told.complaint()
     assert command("stop", run.path).code == 0
     assert command("pivot", run.path, "--reset").code == 0
-    told = command("rewind", run.path, "--step", 20, "--yes")
+    told = command("rewind", run.path, "--step", 50, "--yes")
     assert told.code == 1
     assert "the pivot to policy 2 is under way" in told.complaint()
     assert command("pivot", run.path, "--cancel").code == 0
-    assert command("rewind", run.path, "--step", 20, "--yes").code == 0
+    assert command("rewind", run.path, "--step", 50, "--yes").code == 0
     assert faults(run) == []
 
 

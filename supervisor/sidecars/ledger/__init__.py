@@ -2,7 +2,7 @@
 
 from supervisor.sidecars.ledger.auditing import audit
 from supervisor.sidecars.ledger.opening import SUFFIX, TornRegion
-from supervisor.sidecars.ledger.reading import Entry, canonical, find
+from supervisor.sidecars.ledger.reading import Entry, canonical, ends_at, find
 from supervisor.sidecars.ledger.verdict import AttemptLines, Audit, MarkedLine
 from supervisor.sidecars.ledger.writing import Cut, Ledger, Outcome
 
@@ -18,5 +18,6 @@ __all__ = [
     "TornRegion",
     "audit",
     "canonical",
+    "ends_at",
     "find",
 ]

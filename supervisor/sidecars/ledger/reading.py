@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from supervisor.core.chain import TAIL_BYTES
+from supervisor.core.chain import TAIL_BYTES, stated
 from supervisor.sidecars.ledger.blocks import blocks, ends, records
 from supervisor.sidecars.ledger.segments import Segments, Stretch
 
@@ -60,6 +60,19 @@ def find(path: Path, step: int) -> Entry | None:
                 return None if record is None else Entry(number, record)
             ahead -= len(lines)
     return None
+
+
+def ends_at(path: Path, end: int, chain: str) -> bool:
+    """Whether a whole line with this chain ends at byte ``end`` (0: nothing is asked).
+
+    Raises OSError.
+    """
+    if not end:
+        return True
+    with _opened(path) as (descriptor, _):
+        start = max(0, end - TAIL_BYTES - 1)
+        tail = os.pread(descriptor, end - start, start)
+    return tail[-1:] == b"\n" and stated(tail[:-1]) == chain
 
 
 def outline(descriptor: int, stop: int, bad: BadLine | None = None) -> Segments:

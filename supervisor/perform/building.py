@@ -1,0 +1,133 @@
+"""Build a run directory apart and put it in its place whole; copy large files into it verified.
+
+Whoever dies on the way leaves a folder with a dot before its name, which the next try clears. The
+run's own lock in it tells a try that lives from what is left of a dead one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from supervisor import clock
+from supervisor.core.messages import Verdict
+from supervisor.errors import StepkeeperError, UsageError
+from supervisor.process.locks import take
+from supervisor.sidecars.checkpoints import SealRecord, write_seal
+from supervisor.sidecars.checkpoints.verifying import read_back
+from supervisor.sidecars.events import Events
+from trainer.contract.durable import finish, publish, sync_folder, temporary_for
+
+LOCK_SECONDS = 0.2
+NO_LINE = "0" * 32  # the chain of a ledger without a line
+_FICLONE = 0x40049409
+_BLOCK = 1 << 24
+
+
+def refuse_if_there(target: Path) -> None:
+    """Raise UsageError unless ``target`` is free: not there, or an empty directory."""
+    if target.is_dir() and not any(target.iterdir()):
+        return
+    if os.path.lexists(target):
+        raise UsageError(f"cannot make a run in {target}: it is there already; give another name")
+
+
+@contextlib.contextmanager
+def building(target: Path) -> Iterator[Path]:
+    """A folder to fill, which becomes ``target`` when nothing was raised.
+
+    Raises UsageError where ``target`` is taken, LockHeldError while another one builds it, OSError.
+    """
+    refuse_if_there(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    place = target.with_name(f".{target.name}.making")
+    place.mkdir(mode=0o750, exist_ok=True)
+    lock = take(place / "run.lock", LOCK_SECONDS)
+    try:
+        for left in place.iterdir():
+            if left.name != "run.lock":
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+        yield place
+        _sync_folders(place)
+        publish(place, target)
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    finally:
+        os.close(lock)
+
+
+def _sync_folders(place: Path) -> None:
+    for folder in sorted(path for path in place.rglob("*") if path.is_dir()):
+        sync_folder(folder)
+    sync_folder(place)
+
+
+def folder(place: Path, name: str) -> Path:
+    """A new folder in ``place``. Raises OSError."""
+    path = place / name
+    path.mkdir(mode=0o750, exist_ok=True)
+    return path
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file durably: sharing its blocks where the file system can, never its inode.
+
+    Raises OSError.
+    """
+    temporary = temporary_for(target)
+    with source.open("rb", buffering=0) as old:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        new = os.open(temporary, flags, 0o640)
+        try:
+            _fill(old.fileno(), new)
+            finish(new, temporary, target)
+        finally:
+            os.close(new)
+
+
+def _fill(old: int, new: int) -> None:
+    try:
+        fcntl.ioctl(new, _FICLONE, old)
+    except OSError:  # another file system, or one that shares nothing
+        at = 0
+        while done := os.sendfile(new, old, at, _BLOCK):
+            at += done
+
+
+def copied(source: Path, folder: Path, sha256: str, *, companion: bool) -> Verdict:
+    """Copy a checkpoint's ``.bin`` and read the copy back: it must have this digest and be good.
+
+    Raises StepkeeperError where it is not, OSError.
+    """
+    copy(source, folder / source.name)
+    verdict = read_back(folder, source.name, sha256, companion=companion)
+    if verdict.problem:
+        raise StepkeeperError(f"cannot use the copy of {source}: {verdict.problem}")
+    return verdict
+
+
+def name_run(events: Events, origin: str) -> str:
+    """Give the new run its identity and its origin in its journal; returns the identity."""
+    run = secrets.token_hex(8)
+    events.append("run-created", {"run": run, "origin": origin}, clock.wall())
+    return run
+
+
+def seal(place: Path, events: Events, record: SealRecord) -> None:
+    """Make the seal durable, and tell of it in the journal. Raises StepkeeperError, OSError."""
+    digest = write_seal(place / "checkpoints", record)
+    facts = {
+        "attempt": record.attempt,
+        "step": record.step,
+        "sha256": record.bin.sha256,
+        "seal": digest,
+        "reason": record.reason,
+        "head": f"{record.ledger.entries}:{record.ledger.chain}:{digest[:32]}",
+    }
+    events.append("sealed", facts, clock.wall())
