@@ -20,6 +20,9 @@ ORPHAN_AFTER = 15 * 60.0
 class Launch(NamedTuple):
     """Where to read and write. ``reports`` is None exactly when the trainer runs alone.
 
+    ``bare`` says that the checkpoint has no companion and needs none, having been made by other
+    software.
+
     ``resume`` is the ``.bin`` to go on from, or None for a run from nothing; alone, None means
     the newest checkpoint in ``checkpoints``. ``orphan_after`` is in seconds. ``steps`` and
     ``every_seconds`` override run.toml where they are given. ``settings`` is the copy of run.toml
@@ -37,6 +40,7 @@ class Launch(NamedTuple):
     every_seconds: float | None
     output: Path | None
     settings: Path | None = None
+    bare: bool = False
 
     @property
     def alone(self) -> bool:
@@ -81,6 +85,7 @@ def read_launch(arguments: Sequence[str], given: Mapping[str, str]) -> Launch:
         reports=reports,
         orders=_path(given, "STEPKEEPER_ORDERS"),
         resume=parsed.resume or _path(given, "STEPKEEPER_RESUME"),
+        bare=given.get("STEPKEEPER_COMPANION") == "none",
         checkpoints=parsed.output or run / "checkpoints",
         orphan_after=_number(given, "STEPKEEPER_ORPHAN_AFTER", ORPHAN_AFTER),
         steps=parsed.steps,

@@ -53,7 +53,7 @@ def prepare(launch: Launch, reports: Reports, requests: Requests) -> Run:
     )
     resumed = None
     if resume is not None:
-        resumed = load(resume, state, made_by, strict=sections.train.strict)
+        resumed = load(resume, state, made_by, strict=sections.train.strict, bare=launch.bare)
         for remark in resumed.remarks:
             say(f"resumed from {resume.name}, but {remark}")
 

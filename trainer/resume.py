@@ -20,6 +20,7 @@ from trainer.contract.checkpoint_format import (
     HEADER_BYTES,
     CheckpointFormatError,
     Companion,
+    Header,
     companion_of,
     read_companion,
     read_header,
@@ -48,8 +49,10 @@ def newest(folder: Path) -> Path | None:
     return max(names, key=lambda path: step_of(path.name) or 0, default=None)
 
 
-def load(path: Path, state: State, identities: dict[str, Any], *, strict: bool) -> Resumed:
-    """Fill ``state`` from ``path`` and its companion.
+def load(
+    path: Path, state: State, identities: dict[str, Any], *, strict: bool, bare: bool = False
+) -> Resumed:
+    """Fill ``state`` from ``path`` and its companion, which a ``bare`` one need not have.
 
     Raises CheckpointFormatError or RefusedError for what must not be resumed; with ``strict``
     also where code, settings, data or libraries have changed. ``state`` is then of no use.
@@ -59,11 +62,14 @@ def load(path: Path, state: State, identities: dict[str, Any], *, strict: bool) 
             size = os.fstat(file.fileno()).st_size
             head = file.read(HEADER_BYTES)
             header = read_header(head, size, str(path))
-            companion = _companion(path, header.step)
-            _same_structure(path, companion, state)
+            companion = _companion(path, header.step, bare=bare)
+            _same_structure(path, companion, header, state)
             sha256 = _fill(file, head, state)
     except OSError as error:
         raise RefusedError(f"cannot resume from {path}: {error.strerror}") from None
+    saved = Saved(header.step, path.name, sha256, size, 0.0)
+    if companion is None:
+        return _restored_bare(saved, state, strict=strict)
     if sha256 != companion.sha256:
         raise CheckpointFormatError(str(path), "sha256", companion.sha256, sha256)
     remarks = differences(companion.identities, identities)
@@ -74,7 +80,6 @@ def load(path: Path, state: State, identities: dict[str, Any], *, strict: bool) 
         remarks += _restore(state, companion)
     except (ValueError, KeyError, TypeError) as error:
         raise RefusedError(f"cannot resume from {path}: its companion: {error}") from None
-    saved = Saved(header.step, path.name, sha256, size, 0.0)
     return Resumed(saved, tuple(remarks), companion.rng)
 
 
@@ -88,11 +93,13 @@ def refuse_moved_generators(resumed: Resumed) -> None:
         )
 
 
-def _companion(path: Path, step: int) -> Companion:
+def _companion(path: Path, step: int, *, bare: bool) -> Companion | None:
     beside = path.with_name(companion_of(step))
     try:
         companion = read_companion(beside.read_bytes(), str(beside))
     except FileNotFoundError:
+        if bare:
+            return None
         raise RefusedError(
             f"cannot resume from {path}: its companion {beside.name} is missing, and without it "
             "data order and generators would start anew; put it back, or choose another checkpoint"
@@ -102,9 +109,13 @@ def _companion(path: Path, step: int) -> Companion:
     return companion
 
 
-def _same_structure(path: Path, companion: Companion, state: State) -> None:
+def _same_structure(path: Path, companion: Companion | None, header: Header, state: State) -> None:
     """Refuse a checkpoint of a model of another shape, whatever the settings say."""
-    if companion.parameters != state.shapes():
+    if companion is None:
+        if header.n_params != state.n_params:
+            what = "n_params as this model has"
+            raise CheckpointFormatError(str(path), what, state.n_params, header.n_params)
+    elif companion.parameters != state.shapes():
         pairs = zip(companion.parameters, state.shapes(), strict=False)
         first = next((pair for pair in pairs if pair[0] != pair[1]), None)
         found, expected = first or (len(companion.parameters), len(state.shapes()))
@@ -127,6 +138,15 @@ def _fill(file: FileIO, head: bytes, state: State) -> str:
         if on_cpu is not tensor:
             tensor.copy_(on_cpu)
     return digest.hexdigest()
+
+
+def _restored_bare(saved: Saved, state: State, *, strict: bool) -> Resumed:
+    """Weights and moments are there; data order and generators begin anew, which is said."""
+    remark = "it has no companion: data order and generators begin anew"
+    if strict:
+        raise RefusedError(f"cannot resume from {saved.name} with train.strict = true: {remark}")
+    state.step = state.optimizer.updates = saved.step
+    return Resumed(saved, (remark,), rng.capture())
 
 
 def _restore(state: State, companion: Companion) -> list[str]:

@@ -62,6 +62,7 @@ def _row(run: Path) -> dict[str, Any]:
             text = " ".join(str(error).split()) or type(error).__name__
             if text not in problems:
                 problems.append(text)
+    row["step"] = row["step"] or row["sealed"] or row["step"]  # a fork that never started
     return {**row, "problem": "; ".join(problems)}
 
 

@@ -12,7 +12,7 @@ import typer
 
 import supervisor
 from supervisor import clock
-from supervisor.cli import printing, standing
+from supervisor.cli import importing, printing, standing
 from supervisor.cli.parameters import Json, Run, existing, place
 from supervisor.config import (
     Config,
@@ -50,14 +50,22 @@ def init(
     sources: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A folder with one sub-folder for each arm.")
     ] = None,
+    old: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="OLD", help="Go on from a run of other software."),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Make a run directory with commented run.toml and policy.toml, to be edited.
 
     Each sub-folder of DIR becomes an arm with wide bounds. Without DIR the run's own folder
-    sources/ counts, and without that the settings name an example.
+    sources/ counts, and without that the settings name an example. OLD is a folder with a
+    NAME.loss.json and step_NNNNNN.bin files: it is only read, the newest good checkpoints are
+    copied and sealed, and training goes on from them with weights and moments.
     """
     path = place(run)
+    if old is not None:
+        return importing.init_from(path, old.absolute(), sources, as_json=as_json)
     arms = found(path, sources)
     if as_json:
         printing.emit({"run": str(path), "arms": arms})

@@ -67,6 +67,8 @@ def gather(run: Path) -> dict[str, Any]:
     line = standing.last_line(run)
     step = max(int(found["step"]) for found in (report, line, {"step": 0}) if found)
     newest = report or line or {}
+    if attempt is None and seals:  # a fork, or an import
+        step = seals[0].step
     if rewound := standing.rewound(run, attempt):
         step, newest = int(rewound["to"]["step"]), {}
     intent = standing.record(run / "intent.json") or {}
@@ -128,7 +130,8 @@ def _attempt(attempt: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def _sealed(run: Path, seal: SealRecord) -> dict[str, Any]:
     path = str(run / "checkpoints" / seal.bin.name)
-    return {"step": seal.step, "time": seal.time, "reason": seal.reason, "path": path}
+    facts = {"step": seal.step, "time": seal.time, "reason": seal.reason, "path": path}
+    return {**facts, "companion": bool(seal.companion)}
 
 
 def _at_risk(
@@ -229,13 +232,15 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     """The same for people."""
     attempt, risk, sealed = facts["attempt"], facts["at_risk"], facts["sealed"]
     lines = [f"{facts['name']}  {facts['run']}", _headline(facts)]
-    if attempt is None:
+    if attempt is None and sealed is None:
         return [*lines, *facts["alarms"]]
     lines += _silence_lines(facts["silence"])
     if sealed is None:
         lines.append("sealed    nothing yet")
     else:
         lines.append(f"sealed    step {sealed['step']} at {sealed['time']} ({sealed['reason']})")
+        if not sealed["companion"]:
+            lines.append("          without a companion: a resume is exact but for data order")
     steps, ago = risk["steps"], printing.duration(risk["seconds"])
     lines.append(
         f"at risk   {steps} step{'s' * (steps != 1)}, {ago} since the "

@@ -58,8 +58,15 @@ def read_parent(run: Path, name: str, seal: SealRecord) -> Parent:
         seal=seal,
         head=f"{seal.ledger.entries}:{seal.ledger.chain}:{seal.digest[:32]}",
         settings=(run / "run.toml").read_text("utf-8"),
-        policy=archive.policy_path(run, seal.policy).read_bytes(),
+        policy=_policy_at(run, seal.policy).read_bytes(),
     )
+
+
+def _policy_at(run: Path, number: int) -> Path:
+    """The policy that a checkpoint was sealed under; an imported one is followed by the first."""
+    if number or archive.policies(run):
+        return archive.policy_path(run, number or 1)
+    return run / "policy.toml"
 
 
 def fork(parent: Parent, target: Path, policy: bytes | None) -> str:
@@ -109,7 +116,7 @@ def _policies(parent: Parent, place: Path, policy: bytes | None) -> int:
     """Write the policies; the number of the one in force. Raises SettingsError."""
     config = load(place)
     refuse_untrusted(place, trust=config.trust_locks)
-    number = parent.seal.policy
+    number = parent.seal.policy or 1
     text = parent.policy
     archive.install_policy(place, number, text)
     if policy is not None:

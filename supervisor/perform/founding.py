@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 from supervisor.errors import UsageError
 from trainer.contract.durable import write_file
@@ -20,10 +21,10 @@ name = {name}                 # of the sidecars: NAME.loss.json, NAME.samples.js
 command = ["{{python}}", "-m", "trainer"]   # {{python}} and {{run}} are replaced
 
 [model]
-preset = "demo"               # demo (0.87 M parameters), andrea-12m or andrea-120m
+preset = {preset}               # demo (0.87 M parameters), andrea-12m or andrea-120m
 
 [train]
-steps = 2000                  # where the run is finished
+steps = {steps}                  # where the run is finished
 batch = 16                    # sequences in one forward pass
 lr = 0.001
 warmup_steps = 100
@@ -72,7 +73,15 @@ phase_max = 42                # and of the longest
 {arms}"""
 
 
-def found(run: Path, sources: Path | None) -> list[str]:
+class Start(NamedTuple):
+    """What a run begins with: the sidecars' name, the model, the last step."""
+
+    name: str
+    preset: str = "demo"
+    steps: int = 2000
+
+
+def found(run: Path, sources: Path | None, start: Start | None = None) -> list[str]:
     """Write ``run.toml`` and ``policy.toml`` into ``run``; the arms, one per folder of ``sources``.
 
     Without ``sources`` the run's own ``sources`` folder counts, and without that an example is
@@ -88,7 +97,13 @@ def found(run: Path, sources: Path | None) -> list[str]:
     arms = _arms(given) if given is not None else {EXAMPLE: own / EXAMPLE}
     run.mkdir(mode=0o750, parents=True, exist_ok=True)
     blocks = [f"[sources.{json.dumps(arm)}]\npath = {_path(run, arms[arm])}\n" for arm in arms]
-    text = _RUN.format(name=json.dumps(_name(run)), sources="\n".join(blocks))
+    begin = start or Start(_name(run))
+    text = _RUN.format(
+        name=json.dumps(begin.name),
+        preset=json.dumps(begin.preset),
+        steps=begin.steps,
+        sources="\n".join(blocks),
+    )
     bounds = [f"[arms.{json.dumps(arm)}]\nfloor = 0.0\ncap = 1.0\n" for arm in arms]
     write_file(run / "policy.toml", _POLICY.format(arms="\n".join(bounds)).encode("utf-8"))
     write_file(run / "run.toml", text.encode("utf-8"))

@@ -28,8 +28,9 @@ from supervisor.process.locks import take
 from supervisor.process.orphans import strays, take_notice
 from supervisor.sidecars import attempts, kept_settings
 from supervisor.sidecars.attempts import AttemptModel, EndModel, IdentityModel, ResumeModel
-from supervisor.sidecars.checkpoints import supersede
-from trainer.contract.checkpoint_format import name_of
+from supervisor.sidecars.checkpoints import SealError, supersede
+from supervisor.sidecars.checkpoints.seals import read as read_seal
+from trainer.contract.checkpoint_format import name_of, seal_of
 from trainer.contract.durable import remove_temporaries, replace_file
 from trainer.contract.wire import format_orders
 
@@ -47,7 +48,7 @@ def start(parts: Parts, effect: Spawn) -> Event:
     """
     try:
         return _start(parts, effect)
-    except (OSError, StepkeeperError, TimeoutError) as error:
+    except (OSError, StepkeeperError, SealError, TimeoutError) as error:
         if isinstance(error, OSError) and error.errno in NO_ROOM:
             raise
         command = " ".join(parts.config.command)
@@ -123,8 +124,17 @@ def _environment(parts: Parts, effect: Spawn, token: str) -> dict[str, str]:
         "STEPKEEPER_ORDERS": str(parts.run / "orders.json"),
         "STEPKEEPER_RESUME": str(resume),
         "STEPKEEPER_SETTINGS": str(kept_settings.find(parts.run, parts.config.digest) or ""),
+        "STEPKEEPER_COMPANION": _companion(parts, effect),
         "STEPKEEPER_TOKEN": token,
     }
+
+
+def _companion(parts: Parts, effect: Spawn) -> str:
+    """``none`` where the seal says that the checkpoint to resume has none, else empty."""
+    if effect.resume is None:
+        return ""
+    seal = read_seal(parts.checkpoints / seal_of(effect.resume.step))
+    return "" if seal.companion else "none"
 
 
 def signal_trainer(parts: Parts, effect: SignalTrainer) -> None:

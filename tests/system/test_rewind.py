@@ -235,7 +235,8 @@ def test_a_run_that_lives_or_is_not_over_is_refused(supervise: Supervise) -> Non
     assert told.code == 1
     assert "the pivot to policy 2 is under way" in told.complaint()
     assert command("pivot", run.path, "--cancel").code == 0
-    assert command("rewind", run.path, "--step", 50, "--yes").code == 0
+    step = run.checkpoints()[-2]
+    assert command("rewind", run.path, "--step", step, "--yes").code == 0
     assert faults(run) == []
 
 
@@ -268,7 +269,7 @@ def test_a_rewind_survives_death_before_any_durable_call(
 ) -> None:
     """Either nothing was begun, or the next start completes it; the audit is clean throughout."""
     outcomes = set()
-    for at in range(1, MOST_CALLS, 1 if thorough else 7):
+    for at in range(1, MOST_CALLS, 1 if thorough else 13):
         run = copy_of(ended, tmp_path / f"killed-{at}")
         alive = not killed_at(at, tmp_path / "count", "rewind", run.path, "--step", 100, "--yes")
         assert faults(run) == [], at
