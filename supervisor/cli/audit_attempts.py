@@ -82,6 +82,8 @@ def _unheld_origin(marked: MarkedLine, digest: str, seals: Seals, records: Recor
     if seals.of_bin(digest) is None:
         return "names a checkpoint that no seal knows"
     record = records.get(marked.attempt)
-    if record is None or (record.resume and record.resume.sha256.startswith(digest)):
+    if record is None or not record.known:
+        return ""
+    if record.resume and record.resume.sha256.startswith(digest):
         return ""
     return f"is not what attempt {marked.attempt} resumed from"

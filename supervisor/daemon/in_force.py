@@ -35,9 +35,7 @@ def policy_in_force(
         policy = read_policy(text, 1, edited, config)
         archive.install_policy(run, 1, text)
         return policy
-    number = numbers[-1]
-    if journal is not None and journal.stage != "installed" and number >= journal.policy:
-        number = journal.policy - 1  # installed, but the stage is not durable: it is done again
+    number = newest_policy(run, journal)
     path = archive.policy_path(run, number)
     text = path.read_bytes()
     if not fresh and journal is None and not config.bandit.exists():
@@ -49,6 +47,14 @@ def policy_in_force(
             alarm=True,
         )
     return read_policy(text, number, path, config)
+
+
+def newest_policy(run: Path, journal: archive.PivotModel | None) -> int:
+    """The number of the policy in force; 1 before the first start."""
+    number = max(archive.policies(run), default=1)
+    if journal is not None and journal.stage != "installed" and number >= journal.policy:
+        return journal.policy - 1  # installed, but the stage is not durable: it is done again
+    return number
 
 
 def _reset_by_hand(parts: Parts, number: int, text: bytes) -> int:

@@ -24,7 +24,12 @@ from supervisor.core.state import (
     Want,
 )
 from supervisor.daemon.handover import Handover
-from supervisor.daemon.in_force import policy_in_force, put_in_force, settings_of_attempt
+from supervisor.daemon.in_force import (
+    newest_policy,
+    policy_in_force,
+    put_in_force,
+    settings_of_attempt,
+)
 from supervisor.daemon.named import named_phases
 from supervisor.daemon.opening import open_parts
 from supervisor.daemon.reckoning import reckon
@@ -66,9 +71,8 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     rewound = complete(run)
     head, seals = _seals(config)
     newest = seals[0] if seals else None
-    lost = attempts.mend(run, clock.wall())
-    if lost:
-        say(f"the record of attempt {lost} is empty, as a power cut leaves it", alarm=True)
+    for lost, how in attempts.mend(run, clock.wall(), newest_policy(run, journal)).items():
+        say(f"the record of attempt {lost} is {how}, as a power cut leaves it", alarm=True)
     last = attempts.last(run)
     parts = open_parts(config, head, rewound, fresh=last is None)
     if not visiting:
@@ -109,7 +113,7 @@ def _seals(config: Config) -> tuple[SealRecord | None, tuple[SealRecord, ...]]:
 
 def _tidy(run: Path) -> None:
     """Remove temporaries of earlier supervisors; the trainer's own go before the next attempt."""
-    newest = sorted((run / "attempts").glob("[0-9]*"))[-2:]
+    newest = sorted((run / "attempts").glob("[0-9]*"))[-attempts.RECENT :]
     for folder in (
         run,
         run / "policies",

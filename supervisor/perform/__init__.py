@@ -58,6 +58,8 @@ __all__ = ["Parts", "Performer", "read_intent", "say"]
 
 # A repeated fold tells these again; the journal keeps each once.
 _FOLDED = frozenset({"replay", "replay-differed", "evaluation", "checkpoint-refused", "sealed"})
+# These speak of ledger lines, which a power cut must not take while it leaves the journal's.
+_OF_THE_LEDGER = frozenset({"replay", "replay-differed"})
 _RETRY_SECONDS = 1.0
 _TO_BE_RESTARTED = 1
 
@@ -229,6 +231,8 @@ class Performer:
             case KeepIntent():
                 write_intent(parts.run, effect.want, effect.by, done=effect.done, hold=effect.hold)
             case Journal():
+                if effect.event in _OF_THE_LEDGER:
+                    parts.ledger.sync()
                 once = effect.event in _FOLDED
                 parts.events.append(effect.event, effect.facts, clock.wall(), once=once)
             case CloseAttempt():

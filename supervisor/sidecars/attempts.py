@@ -15,6 +15,8 @@ from supervisor.errors import RefusedError
 from trainer.contract.durable import replace_file, sync_folder, write_file
 
 SCHEMA = "stepkeeper.attempt/1"
+# Of more attempts than these, a power cut takes nothing: the kernel has written them by then.
+RECENT = 64
 
 
 class _Model(BaseModel):
@@ -69,6 +71,11 @@ class AttemptModel(_Model):
     identity: IdentityModel | None = None
     ended: EndModel | None = None
 
+    @property
+    def known(self) -> bool:
+        """Whether it says anything: ``mend`` closes one that a power cut took, of a blank form."""
+        return bool(self.token)
+
 
 def folder(run: Path, attempt: int) -> Path:
     """The attempt's directory."""
@@ -108,21 +115,33 @@ def last(run: Path) -> AttemptModel | None:
     return read(run, found[-1]) if found else None
 
 
-def mend(run: Path, wall: str) -> int:
-    """Close the newest record where a power cut left nothing of it; its number, or 0.
+def mend(run: Path, wall: str, policy: int) -> dict[int, str]:
+    """Close the newest records where a power cut left no whole one; what is wrong, by number.
 
-    Its end and its identity are written without a sync, so the name may stand before any bytes
-    do. Nothing hangs on what is lost: no trainer outlives a power cut, and what the attempt did
-    after the newest seal is done again. Raises OSError.
+    Ends and identities are written without a sync, so the name may stand before the bytes do, or
+    before all of them. Nothing hangs on what is lost: no trainer outlives a power cut, and what the
+    attempt did after the newest seal is done again. ``policy`` is that of the newest attempt; an
+    older one had its successor's, since a pivot makes the record before it durable. A record that
+    is JSON is left alone, whatever it says. Raises OSError.
     """
-    found = numbers(run)
-    path = folder(run, found[-1]) / "attempt.json" if found else None
-    if path is None or path.read_bytes().strip(b"\0"):
-        return 0
-    earlier = read(run, found[-2]) if len(found) > 1 else None
-    record = AttemptModel(
-        attempt=found[-1],
-        policy=earlier.policy if earlier else 1,
+    damaged: dict[int, str] = {}
+    for number in reversed(numbers(run)[-RECENT:]):
+        data = (folder(run, number) / "attempt.json").read_bytes()
+        try:
+            policy = json.loads(data)["policy"]
+        except (ValueError, RecursionError):
+            damaged[number] = "torn" if data.strip(b"\0") else "empty"
+            end_unknown(run, _blank(number, policy, wall), wall)
+        except (KeyError, TypeError):
+            continue  # not torn: reading it says what is wrong
+    return damaged
+
+
+def _blank(number: int, policy: int, wall: str) -> AttemptModel:
+    """The record of an attempt of which nothing is known."""
+    return AttemptModel(
+        attempt=number,
+        policy=policy,
         token="",
         command=(),
         settings="",
@@ -130,8 +149,6 @@ def mend(run: Path, wall: str) -> int:
         ledger_step=0,
         started=wall,
     )
-    end_unknown(run, record, wall)
-    return found[-1]
 
 
 def end_unknown(run: Path, record: AttemptModel, wall: str) -> None:

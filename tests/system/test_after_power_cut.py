@@ -11,6 +11,7 @@ import pytest
 
 from supervisor.config import load
 from supervisor.daemon.recovery import recover
+from tests.support.audited import faults
 from tests.support.daemon import Daemon
 from tests.support.runs import scripted
 
@@ -40,19 +41,38 @@ def goes_on_to(daemon: Daemon, step: int) -> None:
     assert list(daemon.run.canonical()) == list(range(1, daemon.run.last_step() + 1))
 
 
-@pytest.mark.parametrize("left", [b"", b"\0" * 700])
-def test_an_attempt_whose_record_the_power_cut_emptied_is_done_again(
-    supervise: Supervise, left: bytes
+@pytest.mark.parametrize(
+    ("kept", "zeros", "how"),
+    [(0, 0, "empty"), (0, 700, "empty"), (300, 0, "torn"), (9, 90, "torn")],
+)
+def test_an_attempt_whose_record_the_power_cut_emptied_or_tore_is_done_again(
+    supervise: Supervise, kept: int, zeros: int, how: str
 ) -> None:
     daemon = supervise(scripted(every=50, rate=300), every=50).start()
     all_dead(daemon, 50)
-    (daemon.run.path / "attempts/000001/attempt.json").write_bytes(left)
+    record = daemon.run.path / "attempts/000001/attempt.json"
+    record.write_bytes(record.read_bytes()[:kept] + bytes(zeros))
     sealed = max(daemon.run.seals())
     goes_on_to(daemon, 250)
     first, second = daemon.run.attempts()[:2]
     assert first["ended"]["cause"] == "ended, cause unknown"
     assert second["resume"]["step"] == sealed
-    assert "the record of attempt 1 is empty" in daemon.output()
+    assert f"the record of attempt 1 is {how}" in daemon.output()
+    assert faults(daemon.run) == []
+
+
+def test_an_older_record_that_the_power_cut_tore_keeps_nobody_down(supervise: Supervise) -> None:
+    trainer = scripted(every=50, rate=300, kill_at=70, attempts="1")
+    daemon = supervise(trainer, every=50).start()
+    daemon.until(lambda: len(daemon.run.attempts()) > 1, "a second attempt")
+    all_dead(daemon, 100)
+    record = daemon.run.path / "attempts/000001/attempt.json"
+    record.write_bytes(record.read_bytes()[:300])
+    (record.parent / ".attempt.json.0123456789ab.tmp").write_bytes(b"half")
+    goes_on_to(daemon, 250)
+    assert "the record of attempt 1 is torn" in daemon.output()
+    assert faults(daemon.run) == []
+    assert list(daemon.run.path.rglob("*.tmp")) == []
 
 
 def test_an_attempt_whose_checkpoint_was_damaged_is_not_followed_any_more(

@@ -103,7 +103,16 @@ def finish(descriptor: int, temporary: Path, path: Path) -> None:
 
 
 def move(source: Path, target: Path) -> None:
-    """Move a file durably, never replacing one. Raises FileExistsError or OSError."""
+    """Move a file durably, never replacing one. Raises FileExistsError or OSError.
+
+    Its bytes are made durable first: a projection was perhaps never synced, and what is put away
+    is not written again.
+    """
+    descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
     os.link(source, target)
     sync_folder(target.parent)
     source.unlink()

@@ -256,10 +256,17 @@ class Ledger:
                 self._give(batch, difference)
                 batch = Batch(self._file.size)
             batch.add(step.step, piece, chain)
+            if not self.position.entries:
+                # The line that names the run is durable before any other: a power cut that takes
+                # its bytes and keeps later ones would leave a ledger that nobody can place.
+                self._give(batch, difference)
+                self._file.sync()
+                batch = _Batch(self._file.size)
             self._region = b""
             if mark:
                 self._marks.remove(mark)
-        self._give(batch, difference)
+        if batch.pieces:
+            self._give(batch, difference)
 
     def _cover(self, layout: Layout, step: Step, wall: str) -> tuple[Batch, bytes, str, str]:
         """The line that follows a torn region: the torn piece completed, or closed off."""
