@@ -58,8 +58,7 @@ __all__ = ["Parts", "Performer", "read_intent", "say"]
 
 # A repeated fold tells these again; the journal keeps each once.
 _FOLDED = frozenset({"replay", "replay-differed", "evaluation", "checkpoint-refused", "sealed"})
-# These speak of ledger lines, which a power cut must not take while it leaves the journal's.
-_OF_THE_LEDGER = frozenset({"replay", "replay-differed"})
+_OF_THE_LEDGER = frozenset({"replay", "replay-differed"})  # speak of lines: those first
 _RETRY_SECONDS = 1.0
 _TO_BE_RESTARTED = 1
 
@@ -231,10 +230,7 @@ class Performer:
             case KeepIntent():
                 write_intent(parts.run, effect.want, effect.by, done=effect.done, hold=effect.hold)
             case Journal():
-                if effect.event in _OF_THE_LEDGER:
-                    parts.ledger.sync()
-                once = effect.event in _FOLDED
-                parts.events.append(effect.event, effect.facts, clock.wall(), once=once)
+                self._journal(effect)
             case CloseAttempt():
                 spawning.close_attempt(parts, effect)
             case Retain():
@@ -253,6 +249,12 @@ class Performer:
             case Verify() | Prove() | Reload():
                 raise StepkeeperError(f"cannot {name(effect)} on the writer thread")
         return None
+
+    def _journal(self, effect: Journal) -> None:
+        if effect.event in _OF_THE_LEDGER:
+            self.parts.ledger.sync()
+        once = effect.event in _FOLDED
+        self.parts.events.append(effect.event, effect.facts, clock.wall(), once=once)
 
     def _record(self, effect: Record) -> Event:
         outcome = self.parts.ledger.record(

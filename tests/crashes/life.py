@@ -6,6 +6,7 @@ supervisor killed and its trainer adopted, a pivot at a boundary, a stop, anothe
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +66,7 @@ def _lived(folder: Path, name: str, shim: Path) -> Recording | None:
     for done in operations:
         disk.apply(done)
     end = snapshot(run.path)
+    shutil.rmtree(run.path)  # a run has one directory, and its copies are to be kept
     return Recording(start, operations, end) if disk.content() == end else None
 
 

@@ -50,6 +50,7 @@ def test_real_lives_go_on_from_some_of_them_to_the_end(recording: Recording) -> 
     some = islice(survey.states(recording, 1, 20 * PART, PART), LIVES)
     tally = survey.judge(recording, some, live_on)
     assert tally.examples == []
+    assert tally.reasons == {}
     assert tally.recovered[survey.TOTAL] == LIVES
 
 

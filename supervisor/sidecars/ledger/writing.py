@@ -256,15 +256,13 @@ class Ledger:
                 self._give(batch, difference)
                 batch = Batch(self._file.size)
             batch.add(step.step, piece, chain)
-            if not self.position.entries:
-                # The line that names the run is durable before any other: a power cut that takes
-                # its bytes and keeps later ones would leave a ledger that nobody can place.
-                self._give(batch, difference)
-                self._file.sync()
-                batch = _Batch(self._file.size)
             self._region = b""
             if mark:
                 self._marks.remove(mark)
+            if not self.position.entries:  # a power cut that took its bytes and kept later ones
+                self._give(batch, difference)  # would leave a ledger that names no run
+                self._file.sync()
+                batch = Batch(self._file.size)
         if batch.pieces:
             self._give(batch, difference)
 
