@@ -11,6 +11,7 @@ import struct
 from types import SimpleNamespace
 
 from tests.support.scripted_reports import Reports, pause
+from tests.support.scripted_silence import stand_still
 
 Record = dict
 SCHEMA = "stepkeeper.companion/1"
@@ -108,8 +109,13 @@ def _save(place: str, step: int, options: SimpleNamespace, companion: Record) ->
             if step == options.die_in_save:
                 os.kill(os.getpid(), signal.SIGKILL)
             pause(options.slow_save)
-            file.write(data[len(data) // 2 :])
-            file.flush()
+            stand_still(here=step == options.hang_in_save)
+            rest = data[len(data) // 2 :]
+            piece = max(1, len(rest) // 40 if options.creeping_save else len(rest))
+            for at in range(0, len(rest), piece):
+                pause(options.creeping_save / 40)
+                file.write(rest[at : at + piece])
+                file.flush()
             if not options.no_companion:
                 size = 8 + 12 * options.n_params
                 whole = companion_record(step, digest, size, options.n_params) | companion
