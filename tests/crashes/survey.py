@@ -89,10 +89,10 @@ def states(recording: Recording, depth: int, part: int = 1, first: int = 0) -> I
     for at, done in enumerate(recording.operations):
         touched = artefact(disk.apply(done))
         floor = None
-        axes, choices = choices_of(disk, depth)
+        axes, all_of_them = choices_of(disk, depth)
         start = -number % part
-        number += len(choices)
-        for choice in choices[start::part]:
+        number += len(all_of_them)
+        for choice in all_of_them[start::part]:
             chosen = state_of(disk, axes, choice)
             if chosen.digest in seen:
                 continue
@@ -100,6 +100,16 @@ def states(recording: Recording, depth: int, part: int = 1, first: int = 0) -> I
             floor = floor or _floor(disk)
             rows = {touched, *(artefact(path) for path in chosen.lost)}
             yield State(at, chosen, floor, frozenset(rows))
+
+
+def choices(recording: Recording, depth: int) -> int:
+    """How many states there are, those that come out equal counted each time."""
+    disk = Disk(recording.start)
+    count = 0
+    for done in recording.operations:
+        disk.apply(done)
+        count += len(choices_of(disk, depth)[1])
+    return count
 
 
 def _floor(disk: Disk) -> Floor:

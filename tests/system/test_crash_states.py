@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from itertools import islice
@@ -17,6 +18,7 @@ from tests.crashes.life import Recording, record
 from tests.crashes.lives import live_on
 from tests.support.crash_fs import Disk, Operation, states_of
 from tests.support.crash_fs.disk import is_temporary
+from tests.support.document import table
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -35,6 +37,18 @@ def test_a_recorded_life_writes_everything_that_a_run_has(recording: Recording) 
     counted = survey.operations_by_artefact(recording)
     assert {row for row in ROWS if counted[row] == 0} == set()
     assert recording.writers() >= 6, "three supervisors and three trainers"
+
+
+def test_the_readme_claims_no_more_states_than_a_recording_has(
+    recording: Recording, *, thorough: bool
+) -> None:
+    [row] = [row for row in table("## Reliability") if "tests.crashes" in row[3]]
+    states, operations = (int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*(?= )", row[1]))
+    assert len(recording.operations) >= operations
+    assert survey.choices(recording, 1) >= 2 * states
+    if thorough:
+        assert sum(1 for _ in survey.states(recording, 1)) >= states
+    assert row[2] == "0"
 
 
 @pytest.mark.timeout(240)
