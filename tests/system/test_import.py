@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from supervisor.cli.importing import preset_of
-from supervisor.errors import UsageError
-from supervisor.sidecars import old_losses
+from supervisor.errors import StepkeeperError
+from supervisor.perform import building
 from tests.support.audited import audit, faults
 from tests.support.command import command
 from tests.support.daemon import Daemon
 from tests.support.deaths import MOST_CALLS, killed_at
 from tests.support.runs import Run, scripted
 from tests.support.scripted_checkpoint import content, spoil
+from tests.trainer import tiny
 
 LAST = 1040
 
@@ -108,6 +109,95 @@ def test_an_old_run_is_gone_on_with_from_its_newest_checkpoint(old: Path, tmp_pa
     assert any("it is not the old loss file" in fault for fault in faults(run))
 
 
+@pytest.mark.torch
+def test_our_own_trainer_goes_on_from_a_bare_checkpoint(tmp_path: Path) -> None:
+    """The weights and moments that another program left, by the real trainer and supervisor."""
+    old = tiny.make_run(tmp_path / "other")
+    process = tiny.Process(old, STEPKEEPER_COMPANION="none")
+    try:
+        assert process.wait() == 0, process.describe()
+    finally:
+        process.finish()
+    bare = tmp_path / "old"
+    bare.mkdir()
+    [last] = (old / "checkpoints").glob("step_*.bin")
+    last.rename(bare / last.name)
+    (bare / "tiny.loss.json").write_text(as_lines([{"step": 30, "loss": 3.0}]))
+    assert command("init", tmp_path / "new", "--from", bare).code == 0
+    run = tmp_path / "new"
+    settings = tiny.toml(
+        {
+            "model": tiny.MODEL,
+            "train": {**tiny.TRAIN, "steps": 40},
+            "checkpoint": {"every_steps": 20},
+            "sources": {"files": {"path": str(old / "files")}},
+        }
+    )
+    (run / "run.toml").write_text(f'schema = "stepkeeper.run/1"\nname = "tiny"\n{settings}')
+    policy = (run / "policy.toml").read_text().replace('"example"', '"files"')
+    (run / "policy.toml").write_text(policy)
+    daemon = Daemon(Run(run))
+    try:
+        assert daemon.start().wait(50) == 0, daemon.describe()
+    finally:
+        daemon.finish()
+    lines = (run / "tiny.loss.json").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == list(range(31, 41))
+    assert json.loads(lines[0])["loss"] < 4.5  # an untrained model's is ln 256, about 5.5
+    log = (run / "attempts/000001/output.log").read_text()
+    assert "it has no companion: data order and generators begin anew" in log
+    assert sorted(path.name for path in (run / "checkpoints").glob("step_000040*")) == [
+        "step_000040.bin",
+        "step_000040.json",
+        "step_000040.seal.json",
+    ]
+    assert command("audit", run).code == 0
+    assert "exact but for data order" not in command("status", run).out
+
+
+def test_an_import_can_be_forked_before_and_after_its_first_start(
+    old: Path, tmp_path: Path
+) -> None:
+    assert command("init", tmp_path / "new", "--from", old).code == 0
+    run = prepared(tmp_path / "new", tmp_path / "new/sources")
+    policy = (run.path / "policy.toml").read_text().replace('"example"', '"a"')
+    (run.path / "policy.toml").write_text(policy)
+    path = run.path / "run.toml"
+    path.write_text(path.read_text().replace("example", "a"))
+    for name in ("before", "after"):
+        told = command("fork", run.path, tmp_path / name, "--step", 900)
+        assert (told.code, told.err) == (0, "")
+        fork = Run(tmp_path / name)
+        daemon = Daemon(fork)
+        try:
+            assert daemon.start().wait() == 0, daemon.output()
+        finally:
+            daemon.finish()
+        assert [line["step"] for line in ledger_of(fork)] == list(range(901, 1101))
+        assert faults(fork) == []
+        if name == "before":
+            daemon = Daemon(run)
+            try:
+                assert daemon.start().wait() == 0, daemon.output()
+            finally:
+                daemon.finish()
+
+
+def test_a_copy_that_is_not_the_original_is_no_checkpoint(tmp_path: Path) -> None:
+    """Without a companion, too, which would have caught it."""
+    source = tmp_path / "step_000100.bin"
+    source.write_bytes(content(100, 64, 7))
+    (tmp_path / "to").mkdir()
+    with pytest.raises(StepkeeperError, match="sha256: expected"):
+        building.copied(source, tmp_path / "to", "0" * 64, companion=False)
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    source.rename(tmp_path / "step_000200.bin")
+    (tmp_path / "step_000200.bin").write_bytes(content(200, 64, 7))
+    (tmp_path / "step_000200.bin").rename(source)
+    with pytest.raises(StepkeeperError, match="step in the header"):
+        building.copied(source, tmp_path / "to", digest, companion=False)
+
+
 def test_bad_checkpoints_and_those_ahead_are_passed_over_by_name(old: Path, tmp_path: Path) -> None:
     (old / "checkpoints").mkdir()
     (old / "checkpoints/step_001040.bin").write_bytes(spoil(content(1040, 64, 7), "nan"))
@@ -169,67 +259,6 @@ def test_an_import_that_dies_leaves_no_run_or_a_whole_one(
         if alive:
             break
     assert alive
-
-
-# ---------------------------------------------------------------- the old loss file
-
-ENTRIES: list[dict[str, object]] = [
-    {"step": step, "loss": loss} for step, loss in ((1, 5.5), (2, None), (3, 4))
-]
-
-
-@pytest.mark.parametrize("form", [as_lines, as_array])
-def test_lines_and_an_array_say_the_same(form: object, tmp_path: Path) -> None:
-    path = tmp_path / "x.loss.json"
-    path.write_text(form(ENTRIES))  # type: ignore[operator] # one of two functions
-    found = old_losses.read(path)
-    assert (found.entries, found.steps, found.first, found.last) == (3, 3, 1, 3)
-    assert found.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def test_what_other_programs_write_is_taken(tmp_path: Path) -> None:
-    path = tmp_path / "x.loss.json"
-    path.write_text(
-        '\n{"step":1,"loss":NaN}\r\n{"step":2.0,"loss":-Infinity}\n\n{"step":2,"loss":1}\n{"step":4,"l'
-    )
-    found = old_losses.read(path)
-    assert (found.entries, found.steps, found.last, found.torn) == (3, 2, 2, True)
-    path.write_text('{"step":1,"loss":2}\n{"step":2,"loss":3}')
-    assert (old_losses.read(path).entries, old_losses.read(path).torn) == (2, False)
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "problem"),
-    [
-        ('{"step":1,"loss":2}\n{"step":2}\n', 2, "the entry has no loss"),
-        ('{"step":1,"loss":2}\n\n{"loss":2}\n', 3, "the entry has no step"),
-        ('{"step":1,"loss":2}\nnot json\n{"step":3,"loss":2}\n', 2, "it is no JSON"),
-        ('{"step":-1,"loss":2}\n', 1, "step: expected a whole number"),
-        ('{"step":true,"loss":2}\n', 1, "step: expected a whole number"),
-        ('{"step":1.5,"loss":2}\n', 1, "step: expected a whole number"),
-        ('{"step":1,"loss":"2"}\n', 1, "loss: expected a number"),
-        ("3\n", 1, "expected an object"),
-        ('[\n {"step":1,"loss":2},\n {"step":2}\n]\n', 3, "the entry has no loss"),
-        ('[\n {"step":1,"loss":2},\n {"step":2,"loss":}\n]\n', 3, "it is no JSON"),
-        ('[{"step":1,"loss":2}\n', 2, "neither goes on nor ends"),
-        ('[{"step":1,"loss":2},\n', 2, "it is no JSON"),
-        ('[{"step":1,\n"loss":2} {"step":2,"loss":2}]', 2, "neither goes on nor ends"),
-        ('{"step":1,"loss":2}\n\xff\xfe', 2, "UTF-8"),
-    ],
-)
-def test_a_fault_is_named_with_its_line(text: str, line: int, problem: str, tmp_path: Path) -> None:
-    path = tmp_path / "x.loss.json"
-    path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(UsageError, match=rf"^cannot use {path}: line {line}: .*{problem}"):
-        old_losses.read(path)
-
-
-@pytest.mark.parametrize("text", ["", "\n\n", "[]", "[ ]\n", '{"st'])
-def test_a_file_without_an_entry_is_refused(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "x.loss.json"
-    path.write_text(text)
-    with pytest.raises(UsageError, match="it holds no entry"):
-        old_losses.read(path)
 
 
 def test_presets_are_known_by_their_published_counts() -> None:

@@ -145,6 +145,10 @@ def test_progress_counts_anew_from_where_the_run_was_rewound_to(run: Run) -> Non
     """Seals below the old best are progress: no crash in between is one of a losing streak."""
     assert command("rewind", run.path, "--step", 50, "--yes").code == 0
     trainer(run, steps=STEPS, rate=2000, every=50, kill_at=120, attempts=2)
+    # As one finds it whose supervisor was killed: the next start counts from the beginning.
+    intent = run.read("intent.json") or {}
+    intent |= {"done": False, "start": {"after": 0, "boot_id": "another", "seconds": 0.0}}
+    (run.path / "intent.json").write_text(json.dumps(intent))
     go_on(run)
     ends = [record["ended"] for record in run.attempts()]
     assert [(end["cause"], end["sealed"]) for end in ends] == [
