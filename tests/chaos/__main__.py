@@ -90,7 +90,7 @@ def _storm(world: World, seconds: float) -> None:
         if count % SETTLE_AFTER == 0:
             world.begin()
             before = world.run.last_step()
-            world.until(lambda before=before: world.run.last_step() > before, "another step")
+            world.gets_on(lambda before=before: world.run.last_step() > before, "another step")
     if sys.stdout.isatty():
         _say("")
 

@@ -184,8 +184,8 @@ def settle(world: World) -> None:
         world.volume.free()
     world.begin()
     sealed = max(world.run.seals(), default=0)
-    world.until(lambda: max(world.run.seals(), default=0) > sealed, "a seal after all faults")
-    world.until(lambda: not (world.run.path / "pivot.json").exists(), "the pivot's end")
+    world.gets_on(lambda: max(world.run.seals(), default=0) > sealed, "a seal after all faults")
+    world.gets_on(lambda: not (world.run.path / "pivot.json").exists(), "the pivot's end")
     world.daemon.signal(signal.SIGTERM)
     process = world.daemon.process
     world.until(lambda: process is None or process.poll() is not None, "the last stop", SECONDS)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -146,12 +147,22 @@ class World:
         if process is not None and process.poll() not in (None, *ENDS):
             raise Broken(f"the supervisor ended with {process.returncode}")
 
-    def until(self, condition: object, reason: str, seconds: float = SECONDS) -> None:
+    def until(self, condition: Callable[[], object], reason: str, seconds: float = SECONDS) -> None:
         """Wait for progress. Raises Broken."""
         try:
-            wait_until(condition, reason, seconds)  # type: ignore[arg-type]  # a callable
+            wait_until(condition, reason, seconds)
         except AssertionError as error:
             raise Broken(str(error).strip()) from None
+
+    def gets_on(self, condition: Callable[[], object], reason: str) -> None:
+        """Wait for something; a supervisor that finished an earlier stop meanwhile begins again."""
+
+        def reached() -> object:
+            self.look()
+            self.begin()
+            return condition()
+
+        self.until(reached, reason)
 
     def finish(self) -> None:
         """End everything that was started."""

@@ -20,7 +20,7 @@ from tests.support.crash_fs import Disk, Operation, states_of
 from tests.support.crash_fs.disk import is_temporary
 from tests.support.document import table
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(240)]
 
 PART = 300
 LIVES = 3
@@ -51,7 +51,6 @@ def test_the_readme_claims_no_more_states_than_a_recording_has(
     assert row[2] == "0"
 
 
-@pytest.mark.timeout(240)
 def test_a_part_of_all_crash_states_is_recovered_from(recording: Recording) -> None:
     tally = survey.judge(recording, survey.states(recording, 1, PART, 7))
     assert tally.examples == []
@@ -59,7 +58,6 @@ def test_a_part_of_all_crash_states_is_recovered_from(recording: Recording) -> N
     assert tally.recovered[survey.TOTAL] > 100
 
 
-@pytest.mark.timeout(240)
 def test_real_lives_go_on_from_some_of_them_to_the_end(recording: Recording) -> None:
     some = islice(survey.states(recording, 1, 20 * PART, PART), LIVES)
     tally = survey.judge(recording, some, live_on)
@@ -79,7 +77,6 @@ def without(recording: Recording, kind: str, name: str) -> Recording:
     return replace(recording, operations=tuple(kept))
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("kind", "name"),
     [("F", "demo.loss.json"), ("F", ".bin"), ("D", "checkpoints"), ("F", "pivot.json")],
