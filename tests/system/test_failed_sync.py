@@ -64,6 +64,8 @@ def test_no_step_is_lost_to_a_ledger_that_could_not_be_synced(disk: Disk) -> Non
     daemon = Daemon(run)
     try:
         daemon.start().until_seal(100)
+        # Reading it back takes a while, so this comes before the sync that its seal needs.
+        daemon.until(lambda: 200 in run.checkpoints(), "the next checkpoint")
         disk.below.fill()
         code = daemon.wait(30)
         assert code == 1, daemon.describe()
