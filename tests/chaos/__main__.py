@@ -40,8 +40,8 @@ def main(words: list[str]) -> int:
             faults.settle(world)
             _hold(world)
             equal = compare(world.run, folder)
-        except Broken as error:
-            violation = str(error)
+        except (Broken, AssertionError) as error:  # the latter from a wait in vain
+            violation = str(error).partition("\n")[0]
             shutil.copytree(
                 world.run.path, folder / "kept", ignore=shutil.ignore_patterns("*.sock")
             )

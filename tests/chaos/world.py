@@ -52,14 +52,14 @@ class Broken(Exception):  # noqa: N818 - an invariant is broken; no error of a p
     """What must never be."""
 
 
-def chaos_run(folder: Path, aside: Path, pace: float) -> Run:
+def chaos_run(folder: Path, aside: Path, pace: float, every: int = EVERY) -> Run:
     """A run directory in ``folder``; the files that steer its wrappers stand in ``aside``."""
     aside.mkdir(parents=True, exist_ok=True)
     (aside / "halt").write_text("")
     (aside / "clock").write_text("0")
     env = [f"PYTHONPATH={ROOT}", f"CHAOS_PACE={pace}", f"CHAOS_HALT={aside / 'halt'}"]
     command = ["env", *env, sys.executable, "-m", "tests.chaos.paced"]
-    return make_run(folder, command, every=EVERY, algorithm="ucb1", settings=TINY)
+    return make_run(folder, command, every=every, algorithm="ucb1", settings=TINY)
 
 
 class ClockedDaemon(Daemon):
