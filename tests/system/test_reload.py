@@ -146,6 +146,7 @@ def _seconds(stamp: str) -> float:
     return 3600 * int(hours) + 60 * int(minutes) + float(seconds)
 
 
+@pytest.mark.timeout(900)
 def test_many_reloads_in_a_row_at_full_speed_miss_no_report(
     supervise: Supervise,
     thorough: bool,  # noqa: FBT001 - a fixture
