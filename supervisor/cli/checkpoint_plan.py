@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -108,10 +109,9 @@ def _reports(run: Path, number: int) -> tuple[list[float], float | None]:
                 steps.append((int(report["step"]), float(report["at"])))
         except (ValueError, KeyError, TypeError):
             continue
-    if len(steps) < 2 or steps[-1][1] <= steps[0][1]:  # noqa: PLR2004 - a span needs two ends
-        return saves, None
-    working = max(steps[-1][1] - steps[0][1] - sum(saves), 1e-9)
-    return saves, (steps[-1][0] - steps[0][0]) / working
+    # The middle of the times between steps: neither saves and waits nor a slow start count.
+    between = [(later[1] - at) / (later[0] - step) for (step, at), later in pairwise(steps)]
+    return saves, 1 / median(between) if between and median(between) > 0 else None
 
 
 def _hours(start: str, end: str) -> float:
@@ -182,7 +182,8 @@ def _room_in_words(facts: dict[str, Any], rules: Retention) -> dict[str, str]:
 def _cost_in_words(facts: dict[str, Any]) -> dict[str, str]:
     if "interval_seconds" not in facts:
         return {"cadence": "nothing is measured yet: no save was reported"}
-    seen = f"{facts['failures']} failures in {facts['hours']:.1f} h"
+    number, hours = facts["failures"], facts["hours"]
+    seen = f"{number} failure{'s' * (number != 1)} in {printing.duration(hours * 3600)}"
     failures = "no failure seen: one a day is assumed" if facts["assumed"] else seen
     now, lost, best = (
         printing.duration(facts[key])

@@ -40,6 +40,8 @@ def checkpoints(
     Exits 1 where --verify finds one that is not as its seal says, 2 where it cannot be told.
     """
     path = existing(run)
+    if sum((verify, plan, dry_run, size is not None)) > 1:
+        raise UsageError("cannot show all at once: give one of --verify, --plan, --dry-run, --size")
     if size is not None:
         return _tell_size(path, size, as_json=as_json)
     if plan:
@@ -76,14 +78,15 @@ def checkpoints(
     if verify:
         read = sum("verified" in row for row in found)
         doubt = f", {len(unknown)} cannot be told" if unknown else ""
-        printing.say(f"{read} read back, {len(bad)} of them not as sealed{doubt}")
+        verdict = f"{len(bad)} of them not as sealed" if bad else "all as sealed"
+        printing.say(f"{read} read back, {verdict}{doubt}")
     return code
 
 
 def rows(catalogue: Catalogue, pins: dict[int, str]) -> list[dict[str, Any]]:
     """Every checkpoint as JSON values, newest first."""
     found: list[dict[str, Any]] = []
-    for state, seals in (("sealed", catalogue.sealed), ("retired", catalogue.retired)):
+    for state, seals in (("sealed", catalogue.sealed), ("deleted", catalogue.retired)):
         found += [_row(seal, state, pins) for seal in seals]
     found += [
         {"step": c.step, "name": c.name, "state": "unsealed", "note": "never resumed from"}

@@ -11,10 +11,8 @@ from supervisor import clock, environment
 from supervisor.cli import printing, standing
 from supervisor.cli.parameters import Json
 from supervisor.errors import StepkeeperError
-from supervisor.sidecars.tailing import tail
 
-HEAD = ("NAME", "LIFE", "STEP", "LOSS", "LAST LINE", "SEALED", "")
-_LOOKED_AT = 8  # of the journal's last lines, for whether the run gave up
+HEAD = ("name", "state", "step", "loss", "last line", "sealed", "")
 
 
 def list_runs(*, as_json: Json = False) -> int:
@@ -73,31 +71,7 @@ def _life(run: Path) -> dict[str, Any]:
         return {"life": "trainer alive, no supervisor"}
     intent = standing.record(run / "intent.json") or {}
     attempt = standing.last_attempt(run)
-    return {"life": "held" if intent.get("hold") else _rest(run, attempt, intent)}
-
-
-def _rest(run: Path, attempt: dict[str, Any] | None, intent: dict[str, Any]) -> str:
-    """Why nothing runs."""
-    if attempt is None:
-        return "never started"
-    ended = attempt.get("ended")
-    if not ended:
-        return "nothing runs"
-    if ended["cause"] == "finished":
-        return "finished"
-    if intent.get("want") == "stop" and intent.get("done"):
-        return "stopped"
-    return "gave up" if _gave_up(run) else f"failed: {ended['cause']}"
-
-
-def _gave_up(run: Path) -> bool:
-    """Whether giving up was the last thing that the supervisor did."""
-    for line in reversed(tail(run / "events.jsonl", _LOOKED_AT)):
-        if line.startswith(b'{"event":"gave-up"'):
-            return True
-        if line.startswith(b'{"event":"attempt-started"'):
-            return False
-    return False
+    return {"life": standing.at_rest(run, attempt, intent)}
 
 
 def _line(run: Path) -> dict[str, Any]:

@@ -21,8 +21,11 @@ def place(word: str) -> Path:
     """The directory that RUN stands for, absolute; it need not be there.
 
     A word with a slash in it, or one that names a directory here, is a path. Any other word is
-    a name under the state directory.
+    a name under the state directory. Raises UsageError for a word that is empty, as a variable
+    of the shell may be: it would stand for the directory that one happens to be in.
     """
+    if not word.strip():
+        raise UsageError("cannot use an empty word as a run: give its path or its name")
     path = Path(word).expanduser()
     if "/" in word or word in (".", "..", "~") or path.is_dir():
         return path.absolute()
@@ -32,8 +35,8 @@ def place(word: str) -> Path:
 def existing(word: str) -> Path:
     """The directory of a run that is there. Raises UsageError."""
     path = place(word)
-    if (path / "run.toml").is_file():
-        return path
+    if (path / "run.toml").is_file() or (path / "settings").is_dir():
+        return path  # without run.toml it can still be looked at, saved and stopped
     if path.is_dir():
         raise UsageError(f"cannot use {path}: it holds no run.toml; make one with: stepkeeper init")
     raise UsageError(

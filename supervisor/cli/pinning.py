@@ -14,7 +14,11 @@ from supervisor.errors import StepkeeperError, UnknownError
 from supervisor.sidecars.checkpoints.marks import pins
 from trainer.contract.checkpoint_format import name_of
 
-Step = Annotated[int, typer.Argument(metavar="STEP", min=0, help="The checkpoint's step.")]
+MOST = (1 << 31) - 1  # a checkpoint's step is an int32
+
+Step = Annotated[
+    int, typer.Argument(metavar="STEP", min=0, max=MOST, help="The checkpoint's step.")
+]
 
 
 def pin(

@@ -74,7 +74,7 @@ def _summary(summary: dict[str, Any]) -> list[str]:
         + ", ".join(
             f"{name} {printing.duration(seconds[part])}"
             for part, name in (
-                ("starting", "starting and replaying"),
+                ("starting", "starting, replaying and ending"),
                 ("between", "between attempts"),
                 ("waiting", "waiting"),
                 ("voided", "steps taken back"),

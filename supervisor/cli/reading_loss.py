@@ -187,4 +187,11 @@ def _summarise(path: Path, smoothing: Smoothing, bad: BadLines, *, as_json: bool
     if as_json:
         printing.emit({**summary.facts(), **named})
         return
-    printing.say("\n".join([*summary.lines(), *(f"{n:<10}  {v}" for n, v in named.items())]))
+    printing.say(
+        "\n".join(
+            [
+                *summary.lines(),
+                *(f"{n:<10}  {'- (too few values)' if v is None else v}" for n, v in named.items()),
+            ]
+        )
+    )

@@ -125,7 +125,7 @@ def _tell(
         text += f"; attempt {began} began with these settings"
     elif waiting:
         text += (
-            f"; {waiting} of these settings wait for the next attempt, which "
+            f"; {waiting} of these settings wait{'s' * (waiting == 1)} for the next attempt, which "
             f"stepkeeper reload {shlex.quote(str(run))} --restart begins now"
         )
     elif not changes:

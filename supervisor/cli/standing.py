@@ -13,11 +13,13 @@ from typing import Any
 
 from supervisor.errors import UnknownError
 from supervisor.process.locks import held
+from supervisor.sidecars import kept_settings
 from supervisor.sidecars.checkpoints.catalogue import scan
 from supervisor.sidecars.checkpoints.seals import SealRecord
 from supervisor.sidecars.tailing import tail
 
 _BLOCK = 1 << 18
+_EVENTS = 8  # of the journal's last lines, for whether the run gave up
 _STEP = b'"report":"step"'
 
 
@@ -38,9 +40,13 @@ def unfinished(run: Path) -> bool:
 
 
 def name_of(run: Path) -> str:
-    """What the run's sidecars are called. Raises UnknownError where run.toml cannot be read."""
+    """What the run's sidecars are called, by the settings in force: never by a later edit.
+
+    Raises UnknownError where run.toml is all there is and cannot be read.
+    """
     path = run / "run.toml"
     try:
+        path = kept_settings.newest_path(run) or path
         name = tomllib.loads(path.read_text("utf-8")).get("name")
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
@@ -70,7 +76,7 @@ def record(path: Path) -> dict[str, Any] | None:
         found = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UnknownError(f"cannot read {path}: {error}") from None
     if not isinstance(found, dict):
         raise UnknownError(f"cannot read {path}: it holds no object")
@@ -78,13 +84,16 @@ def record(path: Path) -> dict[str, Any] | None:
 
 
 def last_attempt(run: Path) -> dict[str, Any] | None:
-    """The newest attempt's record, or None."""
+    """The newest attempt's record, or None. Raises UnknownError."""
     try:
         names = [name for name in os.listdir(run / "attempts") if name.isdigit()]  # noqa: PTH208 - names only
     except FileNotFoundError:
         return None
     for name in sorted(names, key=int, reverse=True):
-        found = record(run / "attempts" / name / "attempt.json")
+        path = run / "attempts" / name / "attempt.json"
+        found = record(path)
+        if found is not None and found.get("attempt") != int(name):
+            raise UnknownError(f"cannot read {path}: it does not name attempt {int(name)}")
         if found is not None:
             return found
     return None
@@ -95,6 +104,42 @@ def rewound(run: Path, attempt: dict[str, Any] | None) -> dict[str, Any] | None:
     found = record(run / "rewind.json")
     newest = (attempt or {}).get("attempt")
     return found if found is not None and found.get("attempt") == newest else None
+
+
+def at_rest(run: Path, attempt: dict[str, Any] | None, intent: dict[str, Any]) -> str:
+    """Why nothing runs, in a word or two. Raises UnknownError."""
+    ended = (attempt or {}).get("ended") or {}
+    cause = ended.get("cause")
+    stopped = intent.get("want") == "stop" and intent.get("done")
+    released = cause == "stopped" and intent.get("want") == "run" and intent.get("done")
+    failed = "failed" if cause == "failed" else f"failed: {cause}"
+    words = (
+        (intent.get("hold"), "held"),
+        (attempt is None, "never started"),
+        (not ended, "nothing runs"),
+        (cause == "finished", "finished"),
+        (stopped, "stopped"),
+        (gave_up(run), "gave up"),
+        (released, "released"),
+    )
+    return next((word for holds, word in words if holds), failed)
+
+
+def gave_up(run: Path) -> str:
+    """Why the supervisor gave up, where that was the last thing that it did; else empty."""
+    try:
+        newest = tail(run / "events.jsonl", _EVENTS)
+    except FileNotFoundError:
+        return ""
+    for line in reversed(newest):
+        if line.startswith(b'{"event":"gave-up"'):
+            try:
+                return str(json.loads(line)["facts"]["why"])
+            except (ValueError, KeyError, TypeError):
+                return "for a reason that cannot be read"
+        if line.startswith(b'{"event":"attempt-started"'):
+            return ""
+    return ""
 
 
 def reports_path(run: Path, attempt: int) -> Path:

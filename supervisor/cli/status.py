@@ -14,13 +14,15 @@ import typer
 from supervisor import clock
 from supervisor.cli import printing, standing
 from supervisor.cli.parameters import Json, Run, existing
-from supervisor.cli.status_limits import line as limit_line
 from supervisor.cli.status_limits import time_left
-from supervisor.cli.status_settings import line as settings_line
 from supervisor.cli.status_settings import settings_in_force
+from supervisor.cli.status_words import lines
 from supervisor.control.asking import request
 from supervisor.errors import UnknownError
+from supervisor.process.identity import stat
 from supervisor.sidecars.checkpoints.seals import SealRecord
+
+Attempt = dict[str, Any] | None
 
 WATCH_SECONDS = 1.0
 ANSWER_SECONDS = 1.0
@@ -49,11 +51,18 @@ def status(
 
 
 def _show(run: Path, *, as_json: bool, clear: bool = False) -> int:
-    facts = gather(run)
+    try:
+        facts = gather(run)
+        told = "\n".join(lines(facts))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UnknownError(
+            f"cannot tell where {run} stands: one of its files is damaged ({error!r}); "
+            f"stepkeeper audit {shlex.quote(str(run))} looks at each"
+        ) from None
     if as_json:
         printing.emit(facts)
     else:
-        printing.say((_CLEAR if clear else "") + "\n".join(_lines(facts)))
+        printing.say((_CLEAR if clear else "") + told)
     return 1 if facts["alarms"] else 0
 
 
@@ -98,8 +107,8 @@ def gather(run: Path) -> dict[str, Any]:
         "arms": _arms(run),
         "live": live,
     }
-    facts["state"] = _state(facts, intent)
-    facts["alarms"] = _alarms(facts)
+    facts["state"] = _state(run, facts, attempt, intent)
+    facts["alarms"] = _alarms(facts, run)
     return facts
 
 
@@ -195,106 +204,41 @@ def _arms_of(run: Path, number: int) -> set[str]:
         return set()
 
 
-def _state(facts: dict[str, Any], intent: dict[str, Any]) -> str:
-    """One of a few words for the whole."""
-    attempt = facts["attempt"]
-    ended = attempt["ended"] if attempt else None
-    stopped = intent.get("want") == "stop" and intent.get("done") and ended
-    words = (
-        (facts["supervisor"]["alive"], str((facts["live"] or {}).get("life", "supervised"))),
-        (facts["trainer"]["alive"], "trainer alive, no supervisor"),
-        (facts["hold"], "held"),
-        (attempt is None, "never started"),
-        (ended == "finished", "finished"),
-        (stopped, "stopped"),
-    )
-    return next((word for holds, word in words if holds), "nothing runs")
+def _state(run: Path, facts: dict[str, Any], attempt: Attempt, intent: dict[str, Any]) -> str:
+    """One of a few words for the whole. Raises UnknownError."""
+    if facts["supervisor"]["alive"]:
+        return str((facts["live"] or {}).get("life", "supervised"))
+    if facts["trainer"]["alive"]:
+        return "trainer alive, no supervisor"
+    return standing.at_rest(run, attempt, intent)
 
 
-def _alarms(facts: dict[str, Any]) -> list[str]:
-    """What somebody should look at."""
+def _is_suspended(pid: int) -> bool:
+    """Whether SIGSTOP or a debugger has the process stand still."""
+    facts = stat(pid)
+    return facts is not None and facts.state in "Tt"
+
+
+def _alarms(facts: dict[str, Any], folder: Path) -> list[str]:
+    """What somebody should look at, and what to do about it."""
     run, found = shlex.quote(facts["run"]), []
     if facts["state"] == "trainer alive, no supervisor":
         found.append(f"TRAINER ALIVE, NO SUPERVISOR: run stepkeeper run {run}, or stop it")
-    if facts["state"] == "nothing runs":
+    if facts["state"] == "gave up":
+        found.append(
+            f"nothing runs, and nobody stopped it: gave up, {standing.gave_up(folder)}; see "
+            f"stepkeeper logs {run}, mend the cause, then stepkeeper run {run}"
+        )
+    if facts["state"] == "nothing runs" or facts["state"].startswith("failed"):
         ended = (facts["attempt"] or {}).get("ended") or "unseen"
         found.append(
             f"nothing runs, and nobody stopped it (its end: {ended}): stepkeeper run {run}"
         )
+    if facts["trainer"]["pid"] and _is_suspended(facts["trainer"]["pid"]):
+        pid = facts["trainer"]["pid"]
+        found.append(f"the trainer is suspended by a signal, so nothing goes on: kill -CONT {pid}")
     if facts["trouble"]:
         found.append(f"training is held: {facts['trouble']}")
     if facts["supervisor"]["alive"] and not facts["supervisor"]["answers"]:
         found.append("the supervisor holds the run but does not answer")
     return found
-
-
-def _lines(facts: dict[str, Any]) -> list[str]:
-    """The same for people."""
-    attempt, risk, sealed = facts["attempt"], facts["at_risk"], facts["sealed"]
-    lines = [f"{facts['name']}  {facts['run']}", _headline(facts)]
-    if attempt is None and sealed is None:
-        return [*lines, *facts["alarms"]]
-    lines += _silence_lines(facts["silence"])
-    if sealed is None:
-        lines.append("sealed    nothing yet")
-    else:
-        lines.append(f"sealed    step {sealed['step']} at {sealed['time']} ({sealed['reason']})")
-        if not sealed["companion"]:
-            lines.append("          without a companion: a resume is exact but for data order")
-    steps, ago = risk["steps"], printing.duration(risk["seconds"])
-    lines.append(
-        f"at risk   {steps} step{'s' * (steps != 1)}, {ago} since the "
-        + ("last seal" if sealed else "start")
-    )
-    lines.append(_policy_line(facts))
-    if facts["settings"]["edited"]:
-        lines.append(settings_line(facts["settings"], supervised=facts["supervisor"]["alive"]))
-    if facts["limits"]:
-        lines.append(limit_line(facts["limits"], facts["state"]))
-    for name, arm in facts["arms"]["live"].items():
-        loss = "-" if arm["loss"] is None else f"{arm['loss']:.4f}"
-        failed = f", {arm['failed']} failed" if arm["failed"] else ""
-        lines.append(
-            f"  {name:<16} share {arm['share']:.3f}  served {arm['served']}{failed}  loss {loss}"
-        )
-    lines += [f"  {name:<16} retired: {why}" for name, why in facts["arms"]["retired"].items()]
-    if facts["head"]:
-        lines.append(f"head      {facts['head']}")
-    return [*lines, *(f"ALARM: {alarm}" for alarm in facts["alarms"])]
-
-
-def _headline(facts: dict[str, Any]) -> str:
-    attempt, parts = facts["attempt"], [facts["state"]]
-    if attempt is not None:
-        parts.append(f"attempt {attempt['number']}")
-        parts.append(f"step {facts['step']}")
-    if facts["rewound"] is not None:
-        parts.append(f"rewound from step {facts['rewound']}")
-    if facts["trainer"]["pid"]:
-        parts.append(f"pid {facts['trainer']['pid']}")
-    if facts["loss"] is not None:
-        parts.append(f"loss {facts['loss']:.4f}")
-    if facts["rate"]:
-        parts.append(f"{facts['rate']:.1f} steps/s")
-    if facts["doing"] not in (None, "train"):
-        parts.append(f"doing {facts['doing']}")
-    return "state     " + ", ".join(parts)
-
-
-def _silence_lines(silence: dict[str, Any] | None) -> list[str]:
-    """How long the trainer has said nothing, once that is half of what it may."""
-    if not silence or not silence["budget"] or silence["quiet"] <= silence["budget"] / 2:
-        return []
-    text = f"{silence['quiet']:.1f} s without a report, doing {silence['of']}"
-    return [f"quiet     {text}; hung after {silence['budget']:g} s"]
-
-
-def _policy_line(facts: dict[str, Any]) -> str:
-    text = f"policy    {facts['policy']['number']}"
-    if facts["policy"]["edited"]:
-        text += "; policy.toml differs from it and has no effect before a pivot"
-    if pivot := facts["pivot"]:
-        text += (
-            f"; pivot to {pivot['policy']} {pivot['stage']}, asked at step {pivot['asked_step']}"
-        )
-    return text

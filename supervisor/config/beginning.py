@@ -60,11 +60,16 @@ def problems(config: Config, *, trained: bool) -> list[str]:
     where = config.run / "run.toml"
     fixed = trained or bool(scan(config.run / "checkpoints").newest(1))
     found = [
-        f"{where}: {change.setting}: {change.new!r}: it is {change.old!r} for the life of this run"
+        f"{where}: {change.setting}: {_told(change.new)}: it is {_told(change.old)} for the life of"
+        " this run; undo that"
         for change in changed(config)
         if change.reach is Reach.NEVER and (fixed or not change.setting.startswith("model."))
     ]
     return found + _needed(config)
+
+
+def _told(value: object) -> str:
+    return "not set" if value is None else repr(value)
 
 
 def _needed(config: Config) -> list[str]:

@@ -29,6 +29,13 @@ from trainer.contract.wire import PhaseOrder
 
 Turn = tuple[State, list[Effect]]
 
+_STILL = {
+    Life.STOPPING: "still stopping: waiting for the trainer's checkpoint; stepkeeper stop --now "
+    "kills it, and what is not saved is lost",
+    Life.DRAINING: "still stopping: the trainer has ended, its last checkpoint is being sealed",
+    Life.KILLING: "still stopping: the trainer is being killed",
+}
+
 
 def spawn(state: State, now: float) -> Turn:
     """Begin the next attempt from the newest seal, with the bandit state of that step.
@@ -127,7 +134,7 @@ def stop(state: State, *, by: str, hold: bool = False, at_once: bool = False, no
             effects += [SignalTrainer(attempt.number, "TERM"), Say(text)]
             state = replace(state, life=Life.STOPPING, deadline=now + grace(state))
         elif not first:
-            effects.append(Say(f"still stopping: {state.life}"))
+            effects.append(Say(_STILL.get(state.life, f"still stopping: {state.life}")))
     return state, effects
 
 

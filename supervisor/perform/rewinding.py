@@ -43,7 +43,8 @@ def _nearest(steps: list[int], step: int) -> str:
     below = max((s for s in steps if s < step), default=None)
     above = min((s for s in steps if s > step), default=None)
     found = [str(s) for s in (below, above) if s is not None]
-    return f"the nearest sealed ones are {' and '.join(found)}" if found else "none is sealed"
+    of = " and of step ".join(found)
+    return f"the nearest one is of step {of}" if found else "none is sealed"
 
 
 def refuse_unless_at_rest(run: Path) -> None:

@@ -29,10 +29,16 @@ def numbers(run: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdigit())
 
 
+def newest_path(run: Path) -> Path | None:
+    """Where the text that is in force is kept, or None for a run that never started."""
+    kept = numbers(run)
+    return path_of(run, kept[-1]) if kept else None
+
+
 def newest(run: Path) -> bytes | None:
     """The text that is in force, or None for a run that never started. Raises OSError."""
-    kept = numbers(run)
-    return path_of(run, kept[-1]).read_bytes() if kept else None
+    path = newest_path(run)
+    return path.read_bytes() if path is not None else None
 
 
 def find(run: Path, digest: str) -> Path | None:

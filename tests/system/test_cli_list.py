@@ -72,7 +72,7 @@ def test_every_kind_of_life_is_told_from_the_others(state: Path) -> None:
         assert 0 <= found["finished"]["age"] < 60  # type: ignore[operator] # a number here
         text = command("list")
         assert text.code == 0
-        assert [line.split()[0] for line in text.out.splitlines()] == ["NAME", *sorted(lives)]
+        assert [line.split()[0] for line in text.out.splitlines()] == ["name", *sorted(lives)]
     finally:
         for daemon in runs.values():
             daemon.finish()
@@ -89,6 +89,8 @@ def test_a_damaged_run_is_listed_with_its_problem_and_hides_no_other(state: Path
             daemon.finish()
     (state / "torn/attempts/000001/attempt.json").write_text("{")
     (state / "worse/run.toml").write_text("name = [")
+    make_run(state / "unread", few)
+    (state / "unread/run.toml").write_text("name = [")
     killed = state / "killed/attempts/000001/attempt.json"
     killed.write_text(killed.read_text().replace('"finished"', '"killed"'))
     with (state / "killed/demo.loss.json").open("ab") as file:
@@ -100,7 +102,8 @@ def test_a_damaged_run_is_listed_with_its_problem_and_hides_no_other(state: Path
     assert (found["killed"]["life"], found["killed"]["step"]) == ("failed: killed", 20)
     assert "attempt.json" in str(found["torn"]["problem"])
     assert (found["torn"]["life"], found["torn"]["step"]) == (None, 20)
-    assert "run.toml" in str(found["worse"]["problem"])
+    assert (found["worse"]["life"], found["worse"]["step"]) == ("finished", 20)
+    assert "run.toml" in str(found["unread"]["problem"])
     text = command("list")
     assert "cannot be told" in text.out
 

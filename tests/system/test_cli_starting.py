@@ -172,7 +172,8 @@ def test_run_gives_up_with_exit_10_and_says_why(supervise: Supervise) -> None:
     assert "cannot go on: 3 attempts without progress" in daemon.output()
     told = command("status", daemon.run.path)
     assert told.code == 1
-    assert "nothing runs, and nobody stopped it" in told.out
+    assert "nothing runs, and nobody stopped it: gave up, 3 attempts without progress" in told.out
+    assert f"stepkeeper logs {daemon.run.path}, mend the cause" in told.out
 
 
 @pytest.mark.system

@@ -72,10 +72,10 @@ def test_status_of_a_finished_run_and_of_one_that_never_started(supervise: Super
     daemon = supervise(scripted(steps=30)).start()
     assert daemon.wait() == 0
     assert command("status", daemon.run.path, "--json").facts()["state"] == "finished"
-    (daemon.run.path / "run.toml").write_text("name = [")
-    broken = command("status", daemon.run.path)
+    (fresh.path / "run.toml").write_text("name = [")
+    broken = command("status", fresh.path)
     assert (broken.code, broken.out) == (2, "")
-    assert broken.complaint().startswith(f"cannot read {daemon.run.path}/run.toml")
+    assert broken.complaint().startswith(f"cannot read {fresh.path}/run.toml")
 
 
 def test_checkpoints_are_listed_with_their_state(supervise: Supervise) -> None:
@@ -92,7 +92,7 @@ def test_checkpoints_are_listed_with_their_state(supervise: Supervise) -> None:
     (folder / "step_000160.bin").write_bytes((folder / "step_000150.bin").read_bytes())
     plain = command("checkpoints", daemon.run.path, "--json").facts()["checkpoints"]
     states = {row["step"]: row["state"] for row in plain}
-    assert states == {170: "sealed", 160: "unsealed", 150: "sealed", 100: "sealed", 50: "retired"}
+    assert states == {170: "sealed", 160: "unsealed", 150: "sealed", 100: "sealed", 50: "deleted"}
     bad = command("checkpoints", daemon.run.path, "--verify")
     assert bad.code == 1
     [line] = [line for line in bad.out.splitlines() if "BAD" in line]

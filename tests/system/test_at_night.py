@@ -1,0 +1,121 @@
+"""What an operator meets at three in the morning: each is told, with what to do about it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.command import command
+from tests.support.daemon import Daemon
+from tests.support.runs import scripted
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.system
+
+Supervise = Callable[..., Daemon]
+
+
+@pytest.mark.parametrize("damage", ["broken", "renamed", "gone"])
+def test_a_run_goes_by_the_settings_in_force_whatever_became_of_its_run_toml(
+    supervise: Supervise, damage: str
+) -> None:
+    daemon = supervise(scripted(every=1000, rate=200), every=1000).start()
+    daemon.until_step(20)
+    run, settings = daemon.run.path, daemon.run.path / "run.toml"
+    match damage:
+        case "broken":
+            settings.write_text("name = [")
+        case "renamed":
+            settings.write_text(settings.read_text().replace('name = "demo"', 'name = "other"'))
+        case _:
+            settings.unlink()
+    told = command("status", run)
+    assert (told.code, told.err) == (0, "")
+    assert told.out.startswith("demo  ")
+    assert "run.toml is not that of settings/0001.toml, without effect" in told.out
+    assert command("tail", run, "-n", 1).out.count("\n") == 2
+    assert command("loss", run).code == 0
+    assert command("save", run).out.endswith(".bin\n")
+    assert command("stop", run).code == 0
+    assert command("status", run, "--json").facts()["state"] == "stopped"
+    assert command("audit", run).code in (0, 1)
+
+
+def test_a_suspended_trainer_is_named_with_what_wakes_it(supervise: Supervise) -> None:
+    daemon = supervise(scripted(every=1000, rate=200), every=1000).start()
+    daemon.until_step(20)
+    pid = daemon.until_trainer()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        told = command("status", daemon.run.path)
+        assert told.code == 1
+        assert f"suspended by a signal, so nothing goes on: kill -CONT {pid}" in told.out
+
+        def quiet() -> bool:
+            return "s without a report, doing step" in command("status", daemon.run.path).out
+
+        wait_until(quiet, "the silence to be told", 20)
+        assert "steps/s" not in command("status", daemon.run.path).out
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: command("status", daemon.run.path).code == 0, "the trainer to go on", 20)
+
+
+def test_a_released_run_is_no_alarm(supervise: Supervise) -> None:
+    daemon = supervise(scripted(every=1000, rate=200), every=1000).start()
+    daemon.until_step(20)
+    assert command("stop", daemon.run.path, "--hold").code == 0
+    assert command("status", daemon.run.path, "--json").facts()["state"] == "held"
+    assert command("release", daemon.run.path).code == 0
+    told = command("status", daemon.run.path, "--json")
+    assert (told.code, told.facts()["state"]) == (0, "released")
+
+
+def test_a_second_interrupt_says_what_is_waited_for(supervise: Supervise) -> None:
+    daemon = supervise(scripted(every=1000, rate=200, slow_save=3.0), every=1000).start()
+    daemon.until_step(20)
+    daemon.signal(signal.SIGINT)
+    daemon.until(lambda: "stopping, asked by SIGINT" in daemon.output(), "the stop")
+    daemon.signal(signal.SIGINT)
+    told = "still stopping: waiting for the trainer's checkpoint; stepkeeper stop --now kills it"
+    daemon.until(lambda: told in daemon.output(), "the word")
+    assert daemon.wait() == 0
+
+
+def test_a_plan_is_made_from_the_pace_between_waits(supervise: Supervise) -> None:
+    """A save that takes as long as all steps together does not make the steps look fast."""
+    daemon = supervise(scripted(every=10, steps=30, rate=50, slow_save=0.5), every=10).start()
+    assert daemon.wait() == 0
+    facts = command("checkpoints", daemon.run.path, "--plan", "--json").facts()
+    assert facts["steps_per_second"] == pytest.approx(50, rel=0.5)
+    assert re.search(
+        r"at \d\d(\.\d+)? steps/s", command("checkpoints", daemon.run.path, "--plan").out
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("intent.json", "[" * 100_000),
+        ("attempts/000001/attempt.json", "{}"),
+        ("attempts/000001/attempt.json", '{"attempt":1,"ended":7}'),
+        ("demo.state.json", '{"policy":"x","phases":[7],"arms":{"a":{"served":[]}}}'),
+        ("pivot.json", "[1, 2]"),
+    ],
+    ids=lambda value: value[:24],
+)
+def test_a_damaged_file_is_told_in_one_line_with_what_to_do(
+    supervise: Supervise, file: str, text: str
+) -> None:
+    daemon = supervise(scripted(steps=20)).start()
+    assert daemon.wait() == 0
+    (daemon.run.path / file).write_text(text)
+    for words in (["status"], ["status", "--json"]):
+        told = command(words[0], daemon.run.path, *words[1:])
+        assert (told.code, told.out) == (2, "")
+        assert "fault in stepkeeper" not in told.complaint()
+        assert str(daemon.run.path) in told.complaint()
