@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from supervisor.core.messages import Cause
-from supervisor.core.state import Attempt, Ending, Want
+from supervisor.core.state import Attempt, Ending
 
 SIGKILLED = -9
 UNSEEN = Ending(None, out_of_memory=False, draw=0.5)
 
 
-def classify(attempt: Attempt, want: Want) -> Cause:
+def classify(attempt: Attempt, *, stopping: bool = False, held: bool = False) -> Cause:
     """The first of these that holds.
 
-    A verdict of ours (hung, broke the contract, could not be started); killed by the kernel for
-    want of memory; ended in good order as it reported (finished, stopped); unknown, where nobody
-    could wait for it; killed by SIGKILL, which is a stop where one was wanted; failed, or never
-    ready where it had not begun.
+    While the disk takes nothing (``held``): that, unless it finished or sealed something. A verdict
+    of ours (hung, broke the contract, could not be started); killed by the kernel for want of
+    memory; ended in good order as it reported (finished, stopped); unknown, where nobody could wait
+    for it; killed by SIGKILL, which is a stop where it was being stopped (``stopping``); failed, or
+    never ready where it had not begun.
     """
+    cause = _cause(attempt, stopping=stopping)
+    # Neither the trainer nor its checkpoint is to blame, whoever reads the record later.
+    excused = held and not attempt.sealed and cause is not Cause.FINISHED
+    return Cause.NO_ROOM if excused else cause
+
+
+def _cause(attempt: Attempt, *, stopping: bool) -> Cause:
     ending = attempt.ending or UNSEEN
     if attempt.cause is not None:
         return attempt.cause
@@ -29,5 +37,5 @@ def classify(attempt: Attempt, want: Want) -> Cause:
     if ending.status is None:
         return Cause.UNKNOWN
     if ending.status == SIGKILLED:
-        return Cause.STOPPED if want is Want.STOP else Cause.KILLED
+        return Cause.STOPPED if stopping else Cause.KILLED
     return Cause.FAILED if attempt.ready else Cause.NEVER_READY

@@ -21,6 +21,7 @@ from supervisor.core.messages import (
     DiskSeen,
     Effect,
     Ended,
+    EndLeft,
     Event,
     Exit,
     Failed,
@@ -85,9 +86,13 @@ def decide(state: State, event: Event, now: float) -> Turn:
 
 
 def _leaving(state: State, effects: list[Effect]) -> Turn:
-    if any(isinstance(effect, Exit) for effect in effects):
-        state = replace(state, life=Life.LEAVING, deadline=None)
-    return state, effects
+    """Nothing of a trainer that is gone outlives its supervisor that leaves."""
+    if not any(isinstance(effect, Exit) for effect in effects):
+        return state, effects
+    if state.attempt is None:
+        at = next(n for n, effect in enumerate(effects) if isinstance(effect, Exit))
+        effects = [*effects[:at], EndLeft(), *effects[at:]]
+    return replace(state, life=Life.LEAVING, deadline=None), effects
 
 
 def _begin(state: State, found: Found, now: float) -> Turn:
@@ -151,7 +156,7 @@ def _turn(state: State, event: Event, now: float) -> Turn:
         case LimitNear() | ClockStepped():
             return time_told(state, event, now)
         case Quiet():
-            return hanging.quiet(state, event)
+            return hanging.quiet(state, event, now)
         case Moved():
             return hanging.moved(state, event, now)
         case StacksRecorded():

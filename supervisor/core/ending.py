@@ -107,7 +107,9 @@ def conclude(state: State, now: float) -> Turn:
     attempt = state.attempt
     if attempt is None:
         return state, []
-    cause = classify(attempt, state.want)
+    stopped = state.want is Want.STOP
+    held = bool(state.trouble) and not stopped
+    cause = classify(attempt, stopping=stopped or state.again, held=held)
     state, effects = tell_replay(state)
     facts = {
         "attempt": attempt.number,
@@ -150,7 +152,7 @@ def _finished(state: State, effects: list[Effect]) -> Turn:
 
 
 def _restart(state: State, attempt: Attempt, cause: Cause, now: float) -> Turn:
-    if state.trouble and not attempt.sealed:  # neither the trainer nor its checkpoint is to blame
+    if cause is Cause.NO_ROOM:
         delay = state.settings.restart.most
         text = f"next attempt in {delay:.1f} s; not counted as a failure: {state.trouble}"
         return replace(state, life=Life.BACKOFF, deadline=now + delay), [Say(text)]

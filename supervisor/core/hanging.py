@@ -23,6 +23,7 @@ from supervisor.core.messages import (
 )
 from supervisor.core.state import Attempt, Life, State
 
+RECORDING = 30.0  # seconds for the stacks, beyond which it is ended without
 Turn = tuple[State, list[Effect]]
 _WORDS = {
     "import": "importing",
@@ -54,7 +55,7 @@ def budget(state: State) -> Budget | None:
     return step_budget(policy, attempt.pace)
 
 
-def quiet(state: State, event: Quiet) -> Turn:
+def quiet(state: State, event: Quiet, now: float) -> Turn:
     """No report for so long: past the budget of what it does, the trainer is hung.
 
     A report that was read meanwhile makes the news old.
@@ -80,7 +81,7 @@ def quiet(state: State, event: Quiet) -> Turn:
     state = replace(
         state,
         life=Life.STOPPING,
-        deadline=None,
+        deadline=now + RECORDING + grace(state),
         attempt=replace(attempt, cause=_cause(attempt)),
     )
     return state, [

@@ -61,6 +61,8 @@ class Restarts:
         """The count once this attempt has ended."""
         if outcome.progress:
             return Restarts(best=self.best)
+        if outcome.cause is Cause.NO_ROOM:
+            return self
         suspect, against = self.suspect, self.against
         if suspect is None or outcome.resumed < suspect:
             suspect, against = outcome.resumed, 0

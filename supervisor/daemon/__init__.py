@@ -34,8 +34,7 @@ from supervisor.core.messages import (
     Verify,
 )
 from supervisor.core.state import Life
-from supervisor.daemon.admission import admit
-from supervisor.daemon.describe import held
+from supervisor.daemon.admission import admit, may_begin
 from supervisor.daemon.errand import Errand
 from supervisor.daemon.following import AHEAD, POLL_SECONDS, Following, may_read_on
 from supervisor.daemon.handover import Handover, Place
@@ -47,8 +46,6 @@ from supervisor.daemon.reloading import Reloading, told
 from supervisor.daemon.silence import Silence
 from supervisor.daemon.upkeep import MORE_SECONDS, Upkeep
 from supervisor.perform import Performer, say
-from supervisor.perform.intent import write_start
-from supervisor.perform.unattended import by
 from supervisor.process.child import Child
 from supervisor.process.sdnotify import Notifier
 from supervisor.process.signals import Signals, hold_back
@@ -105,12 +102,11 @@ class Daemon:
             closing.callback(parts.ledger.close)
             if self._errand:
                 self._errand.begin(recovered.found.attempt)
-            elif recovered.hold:
-                say(held(self._config.run))
+            elif not recovered.found.stop_unfinished and not may_begin(
+                self._config.run, recovered.start, hold=recovered.hold
+            ):  # a stop that an earlier life began is finished first, though the run be held
                 self._notifier.ready()  # a start that ends well without a word counts as failed
                 return 0
-            elif not recovered.found.stop_unfinished:
-                write_start(self._config.run, recovered.start, by())
             server = Server(self._config.run, self.place.listener)
             closing.callback(server.close)
             self._performer = Performer(parts, self._put)

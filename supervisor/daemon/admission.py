@@ -9,9 +9,10 @@ from supervisor import clock
 from supervisor.config import Config
 from supervisor.core.messages import Asked
 from supervisor.core.state import State
-from supervisor.daemon.describe import describe
+from supervisor.daemon.describe import describe, held
 from supervisor.errors import StepkeeperError, UsageError
-from supervisor.perform import read_intent, unattended
+from supervisor.perform import read_intent, say, unattended
+from supervisor.perform.intent import Start, write_start
 from supervisor.perform.retaining import refuse_to_pin, refuse_to_unpin
 from supervisor.sidecars import archive, attempts
 
@@ -57,6 +58,18 @@ def _read_policy(config: Config, state: State, fields: dict[str, Any]) -> dict[s
         return {"error": f"cannot pivot: {error}"}
     fields.update(policy=policy, text=text)
     return None
+
+
+def may_begin(run: Path, start: Start, *, hold: bool) -> bool:
+    """Whether the run is to be kept: not where it is held. Since when it is, is made durable."""
+    if hold:
+        say(held(run))
+        return False
+    try:
+        write_start(run, start, unattended.by())
+    except OSError as error:  # no reason to leave a trainer alone, which the disk may hold up too
+        say(f"cannot write down that the run was started: {error}", alarm=True)
+    return True
 
 
 def refuse_after_limit(config: Config) -> None:

@@ -15,6 +15,7 @@ from supervisor.core.messages import (
     CloseAttempt,
     DiskSeen,
     Effect,
+    EndLeft,
     Event,
     Exit,
     Failed,
@@ -246,6 +247,8 @@ class Performer:
                 say(effect.text, alarm=effect.alarm)
             case LeaveTerminal():
                 leave_terminal(parts.run)
+            case EndLeft():
+                spawning.end_left(parts)
             case Verify() | Prove() | Reload():
                 raise StepkeeperError(f"cannot {name(effect)} on the writer thread")
         return None

@@ -14,6 +14,7 @@ from dataclasses import replace
 from supervisor.core.messages import (
     Answer,
     Effect,
+    EndLeft,
     Exit,
     GiveOrders,
     KeepIntent,
@@ -35,6 +36,7 @@ _URGENT = (
     Answer,
     Say,
     LeaveTerminal,
+    EndLeft,
     Exit,
 )
 

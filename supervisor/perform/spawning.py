@@ -36,6 +36,7 @@ from trainer.contract.wire import format_orders
 
 LOCK_SECONDS = 2.0
 _OOM_SCORE = 300  # above the supervisor's, so that the kernel takes the trainer where memory ends
+_UNSTARTED = (Cause.NOT_STARTED, Cause.NO_ROOM)
 _UNEXPLAINED = (Cause.FAILED, Cause.NEVER_READY)
 _WORDS_BYTES = 4096
 _WORDS_SHOWN = 300
@@ -57,11 +58,7 @@ def start(parts: Parts, effect: Spawn) -> Event:
 
 def _start(parts: Parts, effect: Spawn) -> Event:
     run, resume = parts.run, effect.resume
-    ended = end_leftovers(run, parts.trainers, strays=strays, tell=say)
-    if ended:
-        take_notice(ended)
-        names = ", ".join(map(str, ended))
-        say(f"ended {len(ended)} left over of an earlier trainer: pid {names}")
+    _clear(parts)
     lock = take(run / "trainer.lock", LOCK_SECONDS)
     try:
         remove_temporaries(parts.checkpoints)
@@ -103,6 +100,22 @@ def _start(parts: Parts, effect: Spawn) -> Event:
     except OSError as error:  # the trainer runs: whoever comes next finds it by its token
         say(f"cannot record who attempt {effect.attempt} is: {error}", alarm=True)
     return Spawned(effect.attempt, parts.child.pid, record.ledger_step)
+
+
+def end_left(parts: Parts) -> None:
+    """With no trainer alive: end what earlier ones left behind, and say what outlives even that."""
+    try:
+        _clear(parts)
+    except TimeoutError as error:
+        say(str(error), alarm=True)
+
+
+def _clear(parts: Parts) -> None:
+    ended = end_leftovers(parts.run, parts.trainers, strays=strays, tell=say)
+    if ended:
+        take_notice(ended)
+        names = ", ".join(map(str, ended))
+        say(f"ended {len(ended)} left over of an earlier trainer: pid {names}")
 
 
 def _offer_to_the_oom_killer(pid: int) -> None:
@@ -161,7 +174,7 @@ def close_attempt(parts: Parts, effect: CloseAttempt) -> None:
     child, parts.child = parts.child, None
     if child is not None:
         child.close()
-    if facts["cause"] == Cause.NOT_STARTED and effect.attempt not in attempts.numbers(parts.run):
+    if facts["cause"] in _UNSTARTED and effect.attempt not in attempts.numbers(parts.run):
         return  # there was no room even for its record
     record = attempts.read(parts.run, effect.attempt)
     end = EndModel(

@@ -6,6 +6,7 @@ from supervisor.core.messages import (
     AdvancePivot,
     CloseAttempt,
     Effect,
+    EndLeft,
     GiveOrders,
     Journal,
     KeepBandit,
@@ -31,6 +32,7 @@ def name(effect: Effect | None) -> str:
 
 _WORDS = {
     CloseAttempt: "record the attempt's end",
+    EndLeft: "end what the trainer left behind",
     GiveOrders: "write the trainer's orders",
     Journal: "append to events.jsonl",
     KeepBandit: "write the bandit state",

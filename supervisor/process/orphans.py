@@ -17,7 +17,7 @@ from pathlib import Path
 from supervisor import environment
 from supervisor.process import identity as proof
 
-_SET_CHILD_SUBREAPER = 36
+_SET_CHILD_SUBREAPER, _GET_CHILD_SUBREAPER = 36, 37
 _UNIT = b"SYSTEMD_EXEC_PID="
 
 
@@ -33,12 +33,20 @@ def take_in() -> bool:
 def strays() -> list[int]:
     """What is left of trainers, ours to end where no trainer lives: orphans and the unit's others.
 
-    To be asked only where orphans are taken in, and between two trainers.
+    To be asked only between two trainers. Of a process that takes no orphans in, nothing is.
     """
+    if not _takes_in():
+        return []
     us = os.getpid()
     session = os.getsid(us)
     found = [pid for pid in _children(us) if _session(pid) not in (0, session)]
     return found + [pid for pid in _unit_members() if pid not in found and _is_stray(pid, session)]
+
+
+def _takes_in() -> bool:
+    libc, answer = ctypes.CDLL(None, use_errno=True), ctypes.c_int(0)
+    libc.prctl(_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
+    return bool(answer.value)
 
 
 class Reaper:

@@ -8,17 +8,22 @@ import pytest
 
 from supervisor.core.classifying import classify
 from supervisor.core.messages import Cause, ReportsPosition
-from supervisor.core.state import Attempt, Ending, Want
+from supervisor.core.state import Attempt, Ending
 
 TRAINING = Attempt(3, 1, None, ReportsPosition(3, 9, 900), 50, 0.0, 0, 0, ready=True)
 
 
 def called(
-    status: int | None, *, oom: bool = False, want: Want = Want.RUN, **changes: object
+    status: int | None,
+    *,
+    oom: bool = False,
+    stopping: bool = False,
+    held: bool = False,
+    **changes: object,
 ) -> Cause:
     ending = Ending(status, out_of_memory=oom, draw=0.5)
     attempt = replace(TRAINING, ending=ending, **changes)  # type: ignore[arg-type] # by name
-    return classify(attempt, want)
+    return classify(attempt, stopping=stopping, held=held)
 
 
 def test_all_steps_done_and_a_good_exit_is_finished() -> None:
@@ -51,7 +56,7 @@ def test_sigkill_from_outside_is_killed() -> None:
 
 
 def test_sigkill_where_a_stop_was_wanted_is_stopped() -> None:
-    assert called(-9, want=Want.STOP) is Cause.STOPPED
+    assert called(-9, stopping=True) is Cause.STOPPED
 
 
 @pytest.mark.parametrize("status", [-9, None])
@@ -82,3 +87,12 @@ def test_an_end_that_nobody_could_wait_for_is_unknown() -> None:
 @pytest.mark.parametrize("cause", [Cause.HUNG, Cause.BROKE_CONTRACT, Cause.NOT_STARTED], ids=str)
 def test_a_verdict_of_ours_stands_whatever_the_process_says(cause: Cause) -> None:
     assert called(-9, cause=cause, oom=True, finished="steps") is cause
+
+
+@pytest.mark.parametrize("cause", [None, Cause.HUNG, Cause.NOT_STARTED], ids=str)
+def test_an_end_while_the_disk_takes_nothing_is_called_so_unless_something_was_sealed(
+    cause: Cause | None,
+) -> None:
+    assert called(1, held=True, cause=cause) is Cause.NO_ROOM
+    assert called(1, held=True, cause=cause, sealed=True) is not Cause.NO_ROOM
+    assert called(0, held=True, finished="steps") is Cause.FINISHED

@@ -11,20 +11,38 @@ from hypothesis import strategies as st
 from supervisor.core.messages import (
     Answer,
     BadReport,
+    ClockStepped,
+    DiskSeen,
     Ended,
     Exit,
     GiveOrders,
+    LimitNear,
+    Moved,
+    Proved,
+    Quiet,
     Recorded,
     Reports,
     ReportsPosition,
+    ResumePoint,
+    Retained,
     Signalled,
     SourcesSeen,
     Spawn,
     SpawnFailed,
+    StacksRecorded,
+    TerminalGone,
     VisibleCheckpoint,
 )
-from supervisor.core.state import Life, PivotStage
-from tests.support.history import LIVE, NOTHING, History, fresh_state, step_report, with_seals
+from supervisor.core.state import Life, PivotStage, Want
+from tests.support.history import (
+    LIVE,
+    NOTHING,
+    History,
+    fresh_state,
+    point,
+    step_report,
+    with_seals,
+)
 
 Word = Callable[[History, int], object]
 STAGES = ("requested", "stopped", "installed", "done", "cancelled")
@@ -54,6 +72,19 @@ def late(history: History, n: int) -> object:
         SpawnFailed(attempt, "cannot start"),
     )
     return history.tell(events[n % len(events)])
+
+
+def some_seal(history: History, n: int) -> ResumePoint:
+    """One of the seals, or one that nobody knows."""
+    seals = history.state.seals
+    return seals[n % len(seals)].point if seals else point(n)
+
+
+def proved(history: History, n: int) -> object:
+    """A sealed checkpoint was read back: good, bad, or not to be told."""
+    at = some_seal(history, n // 4)
+    problem = "cannot use it" if n % 4 == 1 else "cannot tell" if n % 4 == 2 else ""
+    return history.tell(Proved(at.step, at.seal, f"step_{at.step}.bin", problem, doubt=n % 4 == 2))
 
 
 WORDS: dict[str, Word] = {
@@ -106,6 +137,18 @@ WORDS: dict[str, Word] = {
         SourcesSeen(frozenset(name for i, name in enumerate(sorted(LIVE)) if n >> i & 1))
     ),
     "late": late,
+    "quiet": lambda h, n: h.tell(Quiet(h.attempt, h.seq - n % 2, 10.0**n)),
+    "moved": lambda h, _: h.tell(Moved(h.attempt)),
+    "stacks": lambda h, n: h.tell(StacksRecorded(h.attempt, "there" if n % 2 else "")),
+    "disk": lambda h, n: h.tell(DiskSeen("full" if n % 2 else "")),
+    "limit": lambda h, n: h.tell(LimitNear("stop_at", n - 9.0, 60.0)),
+    "clock": lambda h, n: h.tell(ClockStepped(n - 9.0, None if n % 2 else n - 9.0)),
+    "proved": proved,
+    "deleted": lambda h, n: h.tell(Retained((some_seal(h, n).seal,))),
+    "pin": lambda h, n: h.ask("pin" if n % 2 else "unpin", step=n, note=""),
+    "reload": lambda h, n: h.ask("reload", restart=n % 2 == 0),
+    "restart": lambda h, _: h.ask("restart", reply=0),
+    "terminal": lambda h, _: h.tell(TerminalGone()),
 }
 DUE = {
     PivotStage.ASKED: "requested",
@@ -115,12 +158,20 @@ DUE = {
     PivotStage.INSTALLED: "installed",
     PivotStage.FINISHING: "done",
 }
+ALONE = (Life.BACKOFF, Life.PROVING, Life.IDLE)
+WAITING = (Life.KILLING, Life.DRAINING, Life.IDLE)
 TOLD = st.lists(st.tuples(st.sampled_from(sorted(WORDS)), st.integers(0, 63)), max_size=60)
 
 
-def told(words: list[tuple[str, int]], *seals: int, prelude: bool = True) -> History:
-    """A history of these words, begun from these seals, after a start that went well."""
+def told(
+    words: list[tuple[str, int]], *seals: int, prelude: bool = True, read: bool = True
+) -> History:
+    """A history of these words, begun from these seals, after a start that went well.
+
+    ``read`` says that the seals were read back in this life.
+    """
     state = with_seals(fresh_state(), *seals) if seals else fresh_state()
+    state = replace(state, seals=tuple(replace(seal, proved=read) for seal in state.seals))
     history = History(state)
     history.begin(NOTHING)
     if prelude:
@@ -133,33 +184,41 @@ def told(words: list[tuple[str, int]], *seals: int, prelude: bool = True) -> His
     return history
 
 
-@given(TOLD, st.sampled_from([(), (100,), (200, 100)]), st.booleans())
+@given(TOLD, st.sampled_from([(), (100,), (200, 100)]), st.booleans(), st.booleans())
 @settings(max_examples=700, deadline=None, derandomize=True)
 def test_no_history_raises_or_breaks_what_always_holds(
     words: list[tuple[str, int]],
     seals: tuple[int, ...],
     prelude: bool,  # noqa: FBT001 - a parameter
+    read: bool,  # noqa: FBT001 - a parameter
 ) -> None:
-    history = told(words, *seals, prelude=prelude)
+    history = told(words, *seals, prelude=prelude, read=read)
     left = False
-    serial = attempt = 0
-    for _, effects, state in history.turns:
+    serial = attempt = living = 0
+    for event, effects, state in history.turns:
+        if isinstance(event, Ended | SpawnFailed) and event.attempt == living:
+            living = 0
         if left:
             assert all(isinstance(effect, Answer) for effect in effects)
         left = left or any(isinstance(effect, Exit) for effect in effects)
         assert (state.life is Life.LEAVING) == left
         timed = state.life in (Life.BACKOFF, Life.STOPPING)
-        assert (state.deadline is not None) == timed
+        patient = state.trouble and state.want is Want.STOP and state.life in WAITING
+        assert (state.deadline is not None) == (timed or bool(patient))
         if not left:
-            assert (state.attempt is None) == (state.life in (Life.BACKOFF, Life.IDLE))
+            assert (state.attempt is None) == (state.life in ALONE)
+            assert not (living and state.life in ALONE)
         for effect in effects:
             if isinstance(effect, Spawn):
                 assert effect.attempt == attempt + 1
-                attempt = effect.attempt
+                assert not living, "a trainer is begun beside another one"
+                attempt = living = effect.attempt
                 assert effect.orders.save is None
-                assert effect.orders.hold is None
+                assert effect.orders.hold == (state.trouble or None)
                 assert effect.orders.serial > serial
                 assert effect.resume == (state.seals[0].point if state.seals else None)
+            if isinstance(effect, Exit) and effect.code != 1:
+                assert not living, "a trainer is left alone"
             if isinstance(effect, Spawn | GiveOrders):
                 assert effect.orders.serial >= serial
                 serial = effect.orders.serial

@@ -192,3 +192,11 @@ def test_bytes_that_move_prove_nothing_outside_a_stop(life: Life) -> None:
     assert before.life is life
     assert history.tell(Moved(1)) == []
     assert history.state == before
+
+
+def test_stacks_that_are_never_told_do_not_keep_a_hung_trainer_alive() -> None:
+    history = hung()
+    history.wait()
+    assert signals(history) == ["KILL"]
+    history.end(status=-9)
+    assert cause(history) == Cause.HUNG

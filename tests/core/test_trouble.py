@@ -9,6 +9,8 @@ import pytest
 from supervisor.core.decide import Found
 from supervisor.core.hanging import budget
 from supervisor.core.messages import (
+    Cause,
+    CloseAttempt,
     DiskSeen,
     Effect,
     Exit,
@@ -19,6 +21,7 @@ from supervisor.core.messages import (
     SignalTrainer,
     Spawn,
 )
+from supervisor.core.restarting import Outcome
 from supervisor.core.state import Life
 from supervisor.core.trouble import PATIENCE
 from tests.support.history import History, fresh_state, running, with_seals
@@ -104,6 +107,11 @@ def test_ends_while_the_disk_takes_nothing_count_against_nothing() -> None:
         history.spawned()
         history.ready()
     assert history.state.restarts == before
+    # A supervisor that starts later has the records alone to count by.
+    ends = [effect.facts for effect in history.all_of(CloseAttempt)]
+    assert [facts["cause"] for facts in ends] == [Cause.NO_ROOM] * 5
+    outcome = Outcome(Cause.NO_ROOM, 40, ready=True, progress=False, at=history.now)
+    assert before.after(outcome) == before
     assert history.state.seals[0].point.step == 40
 
 

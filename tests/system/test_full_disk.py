@@ -200,6 +200,25 @@ def test_a_stop_without_any_room_ends_and_the_next_start_finishes_it(
     assert daemon.cli("audit", "{run}").returncode == 0
 
 
+def test_a_supervisor_killed_on_a_full_disk_is_followed_by_one_that_waits_for_room(
+    start: Start,
+) -> None:
+    """The trainer is adopted, not left alone with an order to wait that nobody takes back."""
+    settings = "[disk]\nreserve = 0.0\nhold_below = 0.0\n"
+    daemon, volume = start(scripted(steps=300, rate=100, every=100), settings=settings)
+    daemon.until_step(50)
+    volume.fill()
+    daemon.until(lambda: trouble(daemon), "trouble")
+    trainer = daemon.run.trainer_pid()
+    daemon.kill()
+    daemon.start()
+    daemon.until(lambda: trouble(daemon), "trouble, as the next life sees it")
+    assert daemon.run.trainer_pid() == trainer
+    volume.free()
+    assert daemon.wait(30) == 0
+    check_whole(daemon, 300)
+
+
 def test_a_read_only_run_directory_is_waited_for(start: Start) -> None:
     daemon, _ = start(scripted(steps=400, rate=100, every=100))
     daemon.until_seal(100)

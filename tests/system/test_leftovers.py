@@ -28,7 +28,8 @@ import os, signal, sys, time
 run = os.environ["STEPKEEPER_RUN"]
 if not os.fork():
     def note(*_):
-        open(run + "/termed", "w").close()
+        open(run + "/termed", "w").write(str(os.getppid()))
+        os._exit(0)
     signal.signal(signal.SIGTERM, note)
     open(run + "/worker", "w").write(str(os.getpid()))
     while True:
@@ -115,13 +116,24 @@ def test_under_a_service_manager_even_then_nothing_is_left(
     service.stop()
 
 
-def test_a_stop_signals_the_trainer_alone_and_none_of_its_workers(supervise: Supervise) -> None:
+def test_a_stop_signals_the_trainer_alone_and_its_workers_when_it_has_ended(
+    supervise: Supervise,
+) -> None:
     command = [sys.executable, "-S", "-c", NOTING, *scripted(rate=300)]
     daemon = supervise(command, every=10_000).start()
     daemon.until_step(20)
+    trainer = daemon.until_trainer()
+    worker = int((daemon.run.path / "worker").read_text())
     assert daemon.stop() == 0
     assert max(daemon.run.seals()) == daemon.run.last_step()
-    worker = int((daemon.run.path / "worker").read_text())
-    assert alive(worker)
-    os.kill(worker, signal.SIGTERM)  # it would have noted one
-    daemon.until((daemon.run.path / "termed").exists, "the note")
+    assert not alive(worker)
+    parent = int((daemon.run.path / "termed").read_text())
+    assert parent not in (0, trainer), "it was signalled while its trainer was alive"
+    assert f"pid {worker}" in daemon.output()
+
+
+def test_a_run_that_is_finished_leaves_no_worker_behind(hiding: Callable[..., Daemon]) -> None:
+    daemon = hiding(rate=300, steps=40, workers=2, stray_workers=2).start()
+    assert daemon.wait() == 0
+    assert daemon.run.pids() == []
+    assert not any(alive(pid) for pid in hidden(daemon))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 
@@ -107,3 +108,23 @@ def test_a_stop_ends_with_the_last_step_sealed(supervise: Supervise) -> None:
     assert list(daemon.run.seals()) == [last]
     assert daemon.run.checkpoints() == [last]
     assert daemon.run.reports(1, "finished")[0]["reason"] == "stop"
+
+
+def test_a_stop_that_a_dead_supervisor_began_is_finished_though_the_run_is_held(
+    supervise: Supervise,
+) -> None:
+    daemon = supervise(scripted(every=10_000, rate=300, slow_save=1.0), every=10_000).start()
+    daemon.until_step(20)
+    stop = subprocess.Popen([*daemon.program, "stop", str(daemon.run.path), "--hold"])
+    try:
+        daemon.until(lambda: (daemon.run.read("intent.json") or {})["hold"], "the intent")
+        daemon.kill()
+    finally:
+        stop.kill()
+        stop.wait(10)
+    assert daemon.run.trainer_pid()
+    assert daemon.start().wait() == 0
+    assert daemon.run.pids() == []
+    assert max(daemon.run.seals()) == daemon.run.last_step()
+    assert daemon.start().wait() == 0
+    assert "held by stop --hold" in daemon.output()

@@ -210,6 +210,11 @@ class Reload:
 
 
 @dataclass(frozen=True, slots=True)
+class EndLeft:
+    """End what trainers that are gone left behind: their workers may hold a GPU."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exit:
     """Leave the loop with this exit code."""
 
@@ -239,5 +244,6 @@ Effect = (
     | Say
     | LeaveTerminal
     | Reload
+    | EndLeft
     | Exit
 )

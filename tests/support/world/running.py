@@ -78,13 +78,14 @@ class World:
         self.poison = 0  # every trainer fails once it has reported this step
         self.blind_until = 0.0  # until then trainers fail before they have read a checkpoint
         self._orders = orders
+        self._left = False  # whether the last life ended by itself
         self._seed = seed
         self._reply = 0
 
     def run(self) -> None:
         """Until the trainer has done all steps and the supervisor has left over it."""
         idle, furthest = 0, 0
-        while not (self.exits and self._finished()):
+        while not self._finished():
             self.before(self)
             self._move()
             idle += 1
@@ -120,7 +121,7 @@ class World:
     def _finished(self) -> bool:
         done = bool(self.disk.seals) and max(self.disk.seals) == self.steps
         intent = self.disk.intent
-        return self.supervisor is None and done and intent.get("want") == "run" and intent["done"]
+        return self._left and done and intent.get("want") == "run" and intent["done"]
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
@@ -161,6 +162,7 @@ class World:
     def _look_for_the_exit(self) -> None:
         if self.supervisor is not None and self.supervisor.exit is not None:
             self.exits.append(self.supervisor.exit)
+            self._left = True
             self._count(f"exit {self.supervisor.exit}")
             self._judge_exit(self.supervisor)
             self.supervisor = None
@@ -182,6 +184,7 @@ class World:
             writer.trainer = self.trainer
         writer.sealed = self._sealed
         writer.rules = self.settings.retention
+        self._left = False
         self.supervisor = Supervisor(self.disk, writer, self.rng, self._watch)
         self.supervisor.begin(state, found, self.now)
         self._count("supervisor started")

@@ -13,6 +13,7 @@ from supervisor.core.messages import (
     Answer,
     CloseAttempt,
     Effect,
+    EndLeft,
     Event,
     Exit,
     Failed,
@@ -114,6 +115,8 @@ class Writer:
                 disk.pins.pop(effect.step, None)
             case Reject():
                 disk.rejected.add(effect.seal)
+            case EndLeft():
+                assert self.trainer is None or not self.trainer.alive, "it would be ended too"
             case Say() | LeaveTerminal():
                 pass
             case _:
