@@ -15,8 +15,7 @@ _WORDS: Final[dict[str, str]] = {
     "replay": "steps {first} to {last} ran again in attempt {attempt}: {proved} proved equal",
     "replay-differed": "replayed step {step} of attempt {attempt} is not equal: {difference}",
     "checkpoint-refused": "the checkpoint of step {step} is refused: {problem}",
-    "checkpoint-rejected": "the checkpoint of step {step} is rejected: {attempts} attempts from it"
-    " made no progress",
+    "checkpoint-rejected": "the checkpoint of step {step} is rejected: {problem}",
     "checkpoint-deleted": "the checkpoint of step {step} is deleted: {rule}",
     "seal-failed": "a seal could not be written: {problem}",
     "contract-broken": "attempt {attempt} broke the contract: {problem}",
@@ -28,6 +27,8 @@ _WORDS: Final[dict[str, str]] = {
     "clock-stepped": "the clock was set by {seconds} s, or the machine slept",
     "arm-retired": "arm {arm} is retired: {why}, after {served} pulls",
     "evaluation": "evaluated after step {step}: {losses}",
+    "forked": "forked from step {step} of run {parent} by {by}",
+    "imported": "taken over from {path}, checkpoints of steps {steps}, by {by}",
     "moved": "the run was moved: {why}",
     "rewound": "rewound to step {to} by {by}",
     "settings-changed": "settings {settings} are in force",

@@ -124,8 +124,9 @@ def conclude(state: State, now: float) -> Turn:
         "sealed": attempt.sealed,
         "best": state.restarts.best,
     }
-    effects += [KeepBandit(state.bandit), CloseAttempt(attempt.number, facts)]
-    effects.append(Journal("attempt-ended", facts))
+    effects.append(KeepBandit(state.bandit))
+    # The record comes last: a supervisor that dies before it concludes once more.
+    effects += [Journal("attempt-ended", facts), CloseAttempt(attempt.number, facts)]
     effects.append(Say(f"attempt {attempt.number} ended at step {attempt.last_step}: {cause}"))
     if state.saves:
         effects.append(Say("a save was asked for and not written: the trainer ended", alarm=True))
@@ -208,7 +209,7 @@ def _fall_back(state: State, step: FallBack, older: SealPoint) -> Turn:
     effects: list[Effect] = []
     blamed = [seal.point for seal in state.seals if seal.point.step > older.point.step]
     for bad in blamed:
-        facts = {"step": bad.step, "attempts": state.restarts.against}
+        facts = {"step": bad.step, "seal": bad.seal, "problem": step.why}
         effects += [Reject(bad.seal, step.why), Journal("checkpoint-rejected", facts)]
     text = f"falling back from step {blamed[-1].step} to {older.point.step}: {step.why}"
     effects.append(Say(text, alarm=True))

@@ -76,10 +76,6 @@ def spawn(state: State, now: float) -> Turn:
     return state, [
         KeepBandit(bandit),
         Spawn(number, point, state.policy.number, orders),
-        Journal(
-            "attempt-started",
-            {"attempt": number, "policy": state.policy.number, "resumed": step},
-        ),
     ]
 
 

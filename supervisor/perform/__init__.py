@@ -8,58 +8,28 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 from supervisor import clock, environment
-from supervisor.core.bandit import BanditState
 from supervisor.core.messages import (
-    AdvancePivot,
     Answer,
-    CloseAttempt,
     DiskSeen,
     Effect,
-    EndLeft,
     Event,
     Exit,
     Failed,
-    GiveOrders,
     Journal,
-    KeepBandit,
-    KeepIntent,
-    KeepSample,
-    LeaveTerminal,
-    Pin,
-    Prove,
-    Record,
-    Recorded,
-    RecordStacks,
-    Reject,
-    Reload,
-    Retain,
-    Say,
-    Seal,
-    Sealed,
     SignalTrainer,
-    Spawn,
     SpawnFailed,
-    StageDone,
-    Unpin,
-    Verify,
 )
 from supervisor.errors import StepkeeperError
-from supervisor.perform import pivoting, retaining, spawning, stacks
 from supervisor.perform.backlog import FULL, TROUBLE, Backlog
-from supervisor.perform.intent import read_intent, write_intent
-from supervisor.perform.output import leave_terminal, say
+from supervisor.perform.effects import carry_out
+from supervisor.perform.intent import read_intent
+from supervisor.perform.output import say
 from supervisor.perform.parts import Parts
 from supervisor.perform.wording import name, reason, words
-from supervisor.sidecars import bandit_state
-from supervisor.sidecars.checkpoints import SealError, SealRecord, pin, reject, unpin, write_seal
-from trainer.contract.durable import replace_file
-from trainer.contract.wire import format_orders
+from supervisor.sidecars.checkpoints import SealError
 
 __all__ = ["Parts", "Performer", "read_intent", "say"]
 
-# A repeated fold tells these again; the journal keeps each once.
-_FOLDED = frozenset({"replay", "replay-differed", "evaluation", "checkpoint-refused", "sealed"})
-_OF_THE_LEDGER = frozenset({"replay", "replay-differed"})  # speak of lines: those first
 _RETRY_SECONDS = 1.0
 _TO_BE_RESTARTED = 1
 
@@ -79,7 +49,7 @@ class Performer:
         self._put = put
         self._queue: SimpleQueue[Effect | None] = SimpleQueue()
         self._backlog = Backlog()
-        self._owed = self._lost = False
+        self._lost = False
         self._submitted = self._performed = 0
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
 
@@ -130,14 +100,14 @@ class Performer:
             self._put(SpawnFailed(effect.attempt, text))
         elif self._backlog.holds_back(effect) or not self._carry_out(effect):
             self._backlog.add(effect)
-        self.waiting = bool(self._backlog) or self._owed
+        self.waiting = bool(self._backlog) or self.parts.events.owes
 
     def _try_again(self) -> None:
-        if self._owed:
-            self._owed = not self._carry_out(None)
+        if self.parts.events.owes:
+            self._carry_out(None)
         while (effect := self._backlog.first()) is not None and self._carry_out(effect):
             self._backlog.done()
-        self.waiting = bool(self._backlog) or self._owed
+        self.waiting = bool(self._backlog) or self.parts.events.owes
 
     def _carry_out(self, effect: Effect | None) -> bool:
         """Do it, or with None what the journal owes; False where the disk did not take it."""
@@ -165,8 +135,9 @@ class Performer:
         if not self.waiting:
             self._put(DiskSeen(text))
         given_back = error.errno in FULL and self._give_back()
-        if isinstance(effect, Journal):  # the journal has taken it, and owes the line
-            self._owed = not (given_back and self._carry_out(None))
+        if isinstance(effect, Journal) and self.parts.events.owes:  # it is taken, and owed
+            if given_back:
+                self._carry_out(None)
             return True
         return given_back and self._carry_out(effect)
 
@@ -178,7 +149,7 @@ class Performer:
 
     def _do(self, effect: Effect | None) -> Event | Answer | Exit | None:
         if effect is not None:
-            return self._perform(effect)
+            return carry_out(self.parts, effect)
         self.parts.events.flush()
         return None
 
@@ -202,102 +173,3 @@ class Performer:
         hint = "STEPKEEPER_TRACEBACK=1 shows where"
         say(f"cannot {words(effect)}: {text}; {hint}", alarm=True)
         return Exit(1)
-
-    def _perform(self, effect: Effect) -> Event | Answer | Exit | None:  # noqa: C901, PLR0911, PLR0912 - one short case per effect
-        parts = self.parts
-        match effect:
-            case Record():
-                return self._record(effect)
-            case Seal():
-                return self._seal(effect)
-            case Spawn():
-                return spawning.start(parts, effect)
-            case AdvancePivot():
-                pivoting.advance(parts, effect.stage, effect.facts)
-                return StageDone(effect.stage, effect.facts)
-            case RecordStacks():
-                return stacks.record(parts, effect)
-            case Answer() | Exit():
-                return effect
-            case SignalTrainer():
-                spawning.signal_trainer(parts, effect)
-            case GiveOrders():
-                replace_file(parts.run / "orders.json", format_orders(effect.orders))
-            case KeepBandit():
-                if isinstance(effect.bandit, BanditState):
-                    bandit_state.write(parts.config.bandit, effect.bandit)
-            case KeepSample():
-                parts.samples.add(effect.attempt, effect.policy, effect.sample)
-            case KeepIntent():
-                write_intent(parts.run, effect.want, effect.by, done=effect.done, hold=effect.hold)
-            case Journal():
-                self._journal(effect)
-            case CloseAttempt():
-                spawning.close_attempt(parts, effect)
-            case Retain():
-                return retaining.retain(parts, effect)
-            case Pin():
-                retaining.refuse_to_pin(parts.run, effect.step)
-                pin(parts.checkpoints, effect.step, effect.note)
-            case Unpin():
-                unpin(parts.checkpoints, effect.step)
-            case Reject():
-                reject(parts.checkpoints, effect.seal, effect.why)
-            case Say():
-                say(effect.text, alarm=effect.alarm)
-            case LeaveTerminal():
-                leave_terminal(parts.run)
-            case EndLeft():
-                spawning.end_left(parts)
-            case Verify() | Prove() | Reload():
-                raise StepkeeperError(f"cannot {name(effect)} on the writer thread")
-        return None
-
-    def _journal(self, effect: Journal) -> None:
-        if effect.event in _OF_THE_LEDGER:
-            self.parts.ledger.sync()
-        once = effect.event in _FOLDED
-        self.parts.events.append(effect.event, effect.facts, clock.wall(), once=once)
-
-    def _record(self, effect: Record) -> Event:
-        outcome = self.parts.ledger.record(
-            effect.attempt, effect.policy, effect.steps, clock.wall()
-        )
-        return Recorded(
-            effect.attempt,
-            outcome.position,
-            outcome.proved,
-            outcome.consistent,
-            outcome.differed,
-            outcome.difference,
-        )
-
-    def _seal(self, effect: Seal) -> Event:
-        parts, verdict = self.parts, effect.verdict
-        parts.ledger.sync()
-        parts.events.sync()
-        record = SealRecord.of(
-            effect,
-            previous=parts.newest_seal,
-            events=parts.events.head,
-            bandit=bandit_state.to_record(effect.bandit),
-            time=clock.wall(),
-        )
-        seal = write_seal(parts.checkpoints, record)
-        parts.newest_seal = seal
-        parts.ledger.mark(f"seal:{seal[:32]}")
-        head = f"{effect.ledger.entries}:{effect.ledger.chain}:{seal[:32]}"
-        facts = {
-            "attempt": effect.attempt,
-            "step": verdict.step,
-            "sha256": verdict.sha256,
-            "seal": seal,
-            "reason": effect.reason,
-            "head": head,
-        }
-        try:
-            parts.events.append("sealed", facts, clock.wall(), once=True)
-        except OSError as error:  # the seal stands all the same, and the journal owes the line
-            self._owed = True
-            self.refused = (self.refused[0] + 1, f"cannot journal the seal: {reason(error)}")
-        return Sealed(effect.attempt, verdict.step, verdict.sha256, seal, head, verdict.name)

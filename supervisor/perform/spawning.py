@@ -74,11 +74,13 @@ def _start(parts: Parts, effect: Spawn) -> Event:
             ledger_step=parts.ledger.last_step,
             started=clock.wall(),
         )
+        # Before the record, after which no later life would begin this attempt again.
+        step = resume.step if resume else 0
+        facts = {"attempt": effect.attempt, "policy": effect.policy, "resumed": step}
+        parts.events.append("attempt-started", facts, clock.wall(), once=True)
         attempts.write(run, record)
         replace_file(run / "orders.json", format_orders(effect.orders))
-        parts.ledger.begin(
-            effect.attempt, resume.step if resume else 0, resume.sha256 if resume else ""
-        )
+        parts.ledger.begin(effect.attempt, step, resume.sha256 if resume else "")
         executable = shutil.which(parts.config.command[0], path=parts.config.env.get("PATH"))
         if executable is None:
             raise FileNotFoundError(f"{parts.config.command[0]} is not a program")

@@ -106,6 +106,11 @@ class Events:
         """Whether a sync has failed, so that only opening anew helps."""
         return self._file.lost
 
+    @property
+    def owes(self) -> bool:
+        """Whether a line was taken and could not be written."""
+        return self._file.owes
+
     def flush(self) -> None:
         """Write what is owed. Raises OSError."""
         self._file.append(b"")

@@ -59,7 +59,9 @@ def test_a_bad_one_is_rejected_and_the_next_older_one_waited_for() -> None:
     history = begun(400, 300, 200, 100)
     history.tell(told(400, "sha256: expected a, found b"))
     assert history.all_of(Reject) == [Reject(point(400).seal, "sha256: expected a, found b")]
-    assert history.journal("checkpoint-rejected")[0]["step"] == 400
+    facts = history.journal("checkpoint-rejected")[0]
+    assert (facts["step"], facts["seal"]) == (400, point(400).seal)
+    assert facts["problem"]
     assert history.all_of(Prove)[-1] == Prove((point(300), point(200)))
     history.tell(told(300), told(200))
     assert resumed(history) == [300]

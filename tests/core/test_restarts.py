@@ -152,7 +152,9 @@ def test_three_attempts_without_progress_fall_back_one_seal() -> None:
         history.wait()
     assert resumes(history) == [300, 300, 300, 200]
     assert [effect.seal for effect in history.all_of(Reject)] == [point(300).seal]
-    assert history.journal("checkpoint-rejected")[0]["step"] == 300
+    facts = history.journal("checkpoint-rejected")[0]
+    assert (facts["step"], facts["seal"]) == (300, point(300).seal)
+    assert facts["problem"] == "3 attempts from it made no progress"
     for _ in range(3):
         history.spawned()
         history.ready()

@@ -136,7 +136,7 @@ def test_a_start_that_waits_is_taken_back_when_it_is_to_be_ended(writer: Writer,
         wait_until(lambda: writer.performer.waiting, "a start that waits")
         (answer,) = writer.do(SignalTrainer(1, "KILL"))
     assert isinstance(answer, SpawnFailed)
-    assert not writer.performer.waiting
+    wait_until(lambda: not writer.performer.waiting, "the journal's line, and nothing else")
     assert run.pids() == []
 
 

@@ -164,6 +164,11 @@ class AppendFile:
         os.posix_fadvise(self.descriptor, first, 0, os.POSIX_FADV_DONTNEED)
 
     @property
+    def owes(self) -> bool:
+        """Whether something given to ``append`` is not written."""
+        return bool(self._owed)
+
+    @property
     def lost(self) -> bool:
         """Whether a sync has failed."""
         return self._lost

@@ -17,7 +17,7 @@ class Spawn:
     """Start attempt ``attempt`` from ``resume`` (None: from nothing). Answers Spawned, SpawnFailed.
 
     Before it: what is left of earlier trainers is ended, checkpoints above the resume point are
-    superseded, the attempt's record and ``orders`` are durable.
+    superseded, the start is journaled, the attempt's record and ``orders`` are durable.
     """
 
     attempt: int
