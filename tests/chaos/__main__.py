@@ -107,8 +107,10 @@ def _hold(world: World) -> None:
         raise Broken(f"processes are left: {pids}")
     if left := [str(path.relative_to(run.path)) for path in run.path.rglob("*.tmp")]:
         raise Broken(f"temporary files are left: {left}")
-    if differed := run.events("replay-differed"):
-        raise Broken(f"a replay was not equal: {differed[0]['facts']}")
+    # A pivot whose pin lies behind what a dead attempt had reached does these steps anew.
+    for event in run.events("replay-differed"):
+        if not event["difference"].startswith("policy "):
+            raise Broken(f"a replay was not equal: {event['facts']}")
     told = command("audit", run.path)
     if told.code:
         raise Broken(f"the audit finds: {told.err.strip()}")
