@@ -6,6 +6,7 @@ training pauses rather than go on unrecorded.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import sys
 from collections.abc import Callable
@@ -33,9 +34,13 @@ class Reports(Protocol):
 
 
 def say(text: str) -> None:
-    """One line to the operator: it ends up in the attempt's ``output.log``."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+    """One line to the operator: it ends up in the attempt's ``output.log``, if there is room.
+
+    A full disk that keeps a complaint out of there is no reason to end.
+    """
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
 
 
 class FileReports:

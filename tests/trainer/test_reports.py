@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from tests.trainer.tiny import Life, live, read_reports
 from trainer.contract.wire import Checkpoint, Doing, Ready, Step, read_report
 from trainer.errors import TrainerError
 from trainer.orders import NO_ORDERS, OrdersFile
-from trainer.reports import FileReports
+from trainer.reports import FileReports, say
 
 
 def never() -> bool:
@@ -168,3 +170,12 @@ def test_every_line_is_read_by_the_contract(life_of_ten: Life) -> None:
     lines = (life_of_ten.checkpoints.parent / "reports-1.jsonl").read_bytes().splitlines()
     assert all(read_report(line) for line in lines)
     assert all(line.isascii() for line in lines)
+
+
+def test_a_complaint_that_finds_no_room_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open("/dev/full", "w", buffering=1) as full:  # noqa: PTH123 - a device
+        monkeypatch.setattr(sys, "stderr", full)
+        say("cannot write the checkpoint: no room")
+        monkeypatch.undo()
+        with contextlib.suppress(OSError):
+            full.close()
