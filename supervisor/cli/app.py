@@ -87,7 +87,8 @@ def _guarded(name: str, function: Callable[..., int]) -> Callable[..., int]:
             sys.stdout.flush()
         except StepkeeperError as error:
             printing.complain(error)
-            return error.exit_code
+            # What systemd must not start again is the business of ``run`` alone.
+            return error.exit_code if name == "run" or error.exit_code <= UNKNOWN else 1
         except KeyboardInterrupt:
             printing.complain(f"cannot finish {name}: interrupted")
             return UNKNOWN

@@ -9,7 +9,7 @@ from typing import Any
 
 from supervisor import clock, environment
 from supervisor.cli import printing, standing
-from supervisor.cli.parameters import Json
+from supervisor.cli.parameters import Json, refuse_unreadable
 from supervisor.errors import StepkeeperError
 
 HEAD = ("name", "state", "step", "loss", "last line", "sealed", "")
@@ -53,6 +53,10 @@ def _row(run: Path) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(("life", "step", "loss", "age", "sealed"))
     row = {"name": run.name, "run": str(run), **row, "problem": ""}
     problems = []
+    try:
+        refuse_unreadable(run)
+    except (StepkeeperError, OSError) as error:
+        return {**row, "problem": str(error)}
     for fill in (_life, _line, _seal):
         try:
             row |= fill(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -32,10 +33,21 @@ def place(word: str) -> Path:
     return environment.state_folder() / word
 
 
+def refuse_unreadable(run: Path) -> None:
+    """Raise UsageError for a run that this user may not look into: it would seem empty."""
+    for folder in (run, run / "policies", run / "checkpoints"):
+        if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
+            raise UsageError(
+                f"cannot look into {folder}: it belongs to the user {folder.owner()}; be that "
+                f"user, or to read it only, one of the group {folder.group()}"
+            )
+
+
 def existing(word: str) -> Path:
     """The directory of a run that is there. Raises UsageError."""
     path = place(word)
     if (path / "run.toml").is_file() or (path / "settings").is_dir():
+        refuse_unreadable(path)
         return path  # without run.toml it can still be looked at, saved and stopped
     if path.is_dir():
         raise UsageError(f"cannot use {path}: it holds no run.toml; make one with: stepkeeper init")

@@ -72,7 +72,7 @@ def boundary(run: Path, step: int, when: str) -> dict[str, Any]:
     rate = _rate(run)
     seconds = (at - step) / rate if rate else None
     away = f", about {printing.duration(seconds)}" if seconds is not None else ""
-    text = f"at the checkpoint of step {at}, {at - step} steps away{away}"
+    text = f"at the checkpoint of step {at}, {at - step} step{'s' * (at - step != 1)} away{away}"
     return {"step": at, "steps": at - step, "seconds": seconds, "text": text}
 
 

@@ -24,13 +24,23 @@ _STEP = b'"report":"step"'
 
 
 def supervised(run: Path) -> bool:
-    """Whether a supervisor keeps the run now."""
-    return held(run / "run.lock")
+    """Whether a supervisor keeps the run now. Raises UnknownError where one may not ask."""
+    return _held(run / "run.lock")
 
 
 def trained(run: Path) -> bool:
-    """Whether its trainer lives, supervised or not."""
-    return held(run / "trainer.lock")
+    """Whether its trainer lives, supervised or not. Raises UnknownError where one may not ask."""
+    return _held(run / "trainer.lock")
+
+
+def _held(path: Path) -> bool:
+    try:
+        return held(path)
+    except PermissionError:
+        raise UnknownError(
+            f"cannot tell whether {path.parent} is kept: only its owner, {path.owner()}, may ask "
+            "its locks; tail, loss, events and audit need the files alone"
+        ) from None
 
 
 def unfinished(run: Path) -> bool:

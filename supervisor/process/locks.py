@@ -8,6 +8,7 @@ is let go by closing the descriptor.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator
@@ -125,9 +126,8 @@ def _open(path: Path) -> int:
     try:
         return os.open(path, flags, 0o600)
     except OSError as error:
-        raise RefusedError(
-            f"cannot lock {path}: {error.strerror}; it must be a file of this run's owner"
-        ) from None
+        hint = "" if error.errno == errno.EROFS else "; it must be a file of this run's owner"
+        raise RefusedError(f"cannot lock {path}: {error.strerror}{hint}") from None
 
 
 def _is_still(path: Path, descriptor: int) -> bool:

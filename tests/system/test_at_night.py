@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from supervisor.cli.registry import COMMANDS
 from tests.support.command import command
 from tests.support.daemon import Daemon
 from tests.support.runs import scripted
@@ -119,3 +120,38 @@ def test_a_damaged_file_is_told_in_one_line_with_what_to_do(
         assert (told.code, told.out) == (2, "")
         assert "fault in stepkeeper" not in told.complaint()
         assert str(daemon.run.path) in told.complaint()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="to become somebody else takes root")
+def test_a_run_of_another_user_is_not_taken_for_an_empty_one(supervise: Supervise) -> None:
+    daemon = supervise(scripted(steps=20)).start()
+    assert daemon.wait() == 0
+    for folder in (daemon.run.path, *daemon.run.path.parents):
+        if folder.owner() == "root" and folder.name.startswith(("pytest-", "test_")):
+            folder.chmod(0o755)
+    words = (["status"], ["logs"], ["pivot", "--reset"], ["stop"], ["attempts"], ["release"])
+    told = {word[0]: _as_nobody(word[0], str(daemon.run.path), *word[1:]) for word in words}
+    for name, (code, line) in told.items():
+        assert code == 2, name
+        assert "it belongs to the user root; be that user" in line, name
+
+
+def _as_nobody(*words: str) -> tuple[int, str]:
+    """A command as the user nobody: code and complaint. Forked, since nobody may not import."""
+    read, write = os.pipe()
+    if not (pid := os.fork()):
+        try:
+            for one in COMMANDS.values():
+                one.load()
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            told = command(*words)
+            os.write(write, told.err.encode())
+            os._exit(told.code)
+        finally:
+            os._exit(99)
+    os.close(write)
+    with os.fdopen(read) as file:
+        said = file.read()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), said
