@@ -38,9 +38,17 @@ def refuse_unreadable(run: Path) -> None:
     for folder in (run, run / "policies", run / "checkpoints"):
         if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
             raise UsageError(
-                f"cannot look into {folder}: it belongs to the user {folder.owner()}; be that "
-                f"user, or to read it only, one of the group {folder.group()}"
+                f"cannot look into {folder}: it belongs to the user {owner_of(folder)}; "
+                "be that user"
             )
+
+
+def owner_of(path: Path) -> str:
+    """The name of a file's owner, or its uid where nobody here has it. Raises OSError."""
+    try:
+        return path.owner()
+    except KeyError:
+        return str(path.stat().st_uid)
 
 
 def existing(word: str) -> Path:

@@ -38,8 +38,8 @@ def _held(path: Path) -> bool:
         return held(path)
     except PermissionError:
         raise UnknownError(
-            f"cannot tell whether {path.parent} is kept: only its owner, {path.owner()}, may ask "
-            "its locks; tail, loss, events and audit need the files alone"
+            f"cannot tell whether {path.parent} is kept: only its owner (uid {path.stat().st_uid}) "
+            "may ask its locks; tail, loss, events and audit need the files alone"
         ) from None
 
 

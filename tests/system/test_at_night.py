@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import signal
 from collections.abc import Callable
@@ -143,6 +144,7 @@ def _as_nobody(*words: str) -> tuple[int, str]:
         try:
             for one in COMMANDS.values():
                 one.load()
+            pwd.getpwuid(0)
             os.setgroups([])
             os.setgid(65534)
             os.setuid(65534)
