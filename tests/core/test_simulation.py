@@ -29,6 +29,7 @@ FAILS = {
     "stopped fails": 0.1,
     "installed fails": 0.1,
     "done fails": 0.2,
+    "rot": 0.02,
 }
 
 
@@ -40,6 +41,9 @@ def mishaps(rate: float, **more: float) -> Chances:
         both_killed=0.0001 * rate,
         stop=0.0003 * rate,
         save=0.002 * rate,
+        silence=0.0002 * rate,
+        disk=0.0005 * rate,
+        limit=0.0001 * rate,
         fuse=0.2,
         bad=0.05,
         ignores_exit=0.2,

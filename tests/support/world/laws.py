@@ -13,7 +13,8 @@ from supervisor.core.messages import (
     Spawn,
     Tick,
 )
-from supervisor.core.state import KEPT_SEALS, Life, Pivot, PivotStage, State
+from supervisor.core.proving import BEFORE_USE
+from supervisor.core.state import KEPT_SEALS, Life, Pivot, PivotStage, State, Want
 from tests.support.world.disk import Disk
 from trainer.contract.wire import Phase, PhaseOrder, Step
 
@@ -76,10 +77,12 @@ class Laws:
 
     def _of_life(self, state: State) -> None:
         timed = state.life in (Life.BACKOFF, Life.STOPPING)
+        if state.trouble and state.want is Want.STOP:
+            timed = timed or state.life in (Life.KILLING, Life.DRAINING, Life.IDLE)
         assert (state.deadline is not None) == timed, f"deadline {state.deadline} in {state.life}"
-        idle = state.life in (Life.BACKOFF, Life.IDLE) or state.life.value == "leaving"
-        if state.life.value != "leaving":
-            assert (state.attempt is None) == idle, f"an attempt in {state.life}"
+        alone = state.life in (Life.BACKOFF, Life.PROVING, Life.IDLE)
+        if state.life is not Life.LEAVING:
+            assert (state.attempt is None) == alone, f"an attempt in {state.life}"
         steps = [pending.step for pending in state.pending]
         assert steps == sorted(set(steps)), f"pending {steps}"
         assert all(not pending.asked for pending in state.pending[1:])
@@ -132,6 +135,8 @@ class Laws:
         newest = state.seals[0] if state.seals else None
         assert effect.resume == (newest.point if newest else None)
         assert state.life is Life.STARTING
+        assert effect.orders.hold == (state.trouble or None)
+        assert all(seal.proved for seal in state.seals[:BEFORE_USE]), "resumed from unread"
         assert effect.policy == state.policy.number
         assert effect.orders.phases == state.bandit.phases
         pivot = state.pivot

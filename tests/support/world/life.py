@@ -16,10 +16,13 @@ from supervisor.core.messages import (
     Failed,
     GiveOrders,
     KeepBandit,
+    Prove,
+    Proved,
     Record,
     Recorded,
     Reports,
     ReportsPosition,
+    ResumePoint,
     SignalTrainer,
     Spawned,
     Tick,
@@ -28,6 +31,7 @@ from supervisor.core.messages import (
     Verify,
     VisibleCheckpoint,
 )
+from supervisor.core.proving import BEFORE_USE
 from supervisor.core.state import State
 from tests.support.world.disk import Disk
 from tests.support.world.writer import Writer, Writing
@@ -55,6 +59,7 @@ class Supervisor:
         self._queue: deque[Effect] = deque()
         self._writing: Writing | None = None
         self._to_verify: deque[Verify] = deque()
+        self._to_prove: deque[ResumePoint] = deque()
         self._held_back: dict[type, Effect] = {}
         self._ahead = 0
         self._following: ReportsPosition | None = None
@@ -82,6 +87,8 @@ class Supervisor:
             found.append(self._write)
         if self._to_verify:
             found.append(self._verify)
+        if self._to_prove:
+            found.append(self._prove)
         if self._may_poll():
             found.append(self._poll)
         if self._held_back and self._caught_up and not self._inbox:
@@ -124,6 +131,8 @@ class Supervisor:
         for effect in effects:
             if isinstance(effect, Verify):
                 self._to_verify.append(effect)
+            elif isinstance(effect, Prove):
+                self._to_prove = deque(effect.points)
             elif not self._caught_up and _is_projection(effect):
                 self._held_back[type(effect)] = effect
             else:
@@ -154,6 +163,14 @@ class Supervisor:
             digest = found.sha256
         verdict = Verdict(effect.step, effect.name, digest, 776, "", problem)
         self._inbox.append(Verified(effect.attempt, verdict))
+
+    def _prove(self, _: float) -> None:
+        """What an earlier life sealed may have rotted, though never all of it."""
+        step, _, seal = self._to_prove.popleft()
+        pivot = self._disk.pivot
+        may_rot = len(self._disk.lineage()) > BEFORE_USE and (pivot is None or pivot.pin is None)
+        problem = "it has rotted" if may_rot and self.writer.chance("rot") else ""
+        self._inbox.append(Proved(step, seal, f"step_{step:06d}.bin", problem))
 
     def _follow(self, position: ReportsPosition) -> None:
         self._following = position

@@ -33,7 +33,7 @@ def recover(
 ) -> tuple[State, Found]:
     """The state from the newest seal, and what lived on after it."""
     seals = disk.lineage()[:KEPT_SEALS]
-    points = tuple(SealPoint(seal.point, seal.policy, seal.bandit) for seal in seals)
+    points = tuple(SealPoint(seal.point, seal.policy, seal.bandit, proved=False) for seal in seals)
     policy = _in_force(disk)
     last = disk.attempts[max(disk.attempts)] if disk.attempts else None
     if not disk.intent or disk.intent.get("done"):

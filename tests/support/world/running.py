@@ -6,7 +6,16 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from supervisor.core.messages import Asked, Effect, Event, Seal, Signalled
+from supervisor.core.messages import (
+    Asked,
+    DiskSeen,
+    Effect,
+    Event,
+    LimitNear,
+    Quiet,
+    Seal,
+    Signalled,
+)
 from supervisor.core.policy import Policy
 from supervisor.core.state import Settings, State
 from tests.support.world.disk import Disk
@@ -33,6 +42,9 @@ class Chances:
     save: float = 0.0
     pivot: float = 0.0
     cancel: float = 0.0
+    silence: float = 0.0
+    disk: float = 0.0
+    limit: float = 0.0
     fuse: float = 0.0
     bad: float = 0.0
     differs: float = 0.0
@@ -138,9 +150,11 @@ class World:
                 return
         elif self._mishap():
             return
+        elif self.supervisor.state.trouble and self.rng.random() < OFTEN:
+            self.supervisor.put(DiskSeen(""))
         moves = self.supervisor.moves(self.now) if self.supervisor else []
         trainer = self.trainer
-        works = trainer is not None and trainer.alive
+        works = trainer is not None and trainer.alive and not trainer.held
         if works and (not moves or self.rng.random() < 0.3):
             self._train(quiet=not moves)
         elif moves:
@@ -236,6 +250,9 @@ class World:
             ("save", self.chances.save),
             ("pivot", self.chances.pivot),
             ("cancel", self.chances.cancel),
+            ("silence", self.chances.silence),
+            ("disk", self.chances.disk),
+            ("limit", self.chances.limit),
         ):
             if self.only is not None and name not in self.only:
                 continue
@@ -264,8 +281,20 @@ class World:
                 self.pivot(self.rng.choice(("boundary", "now")))
             case "cancel":
                 self.ask("cancel-pivot")
+            case _:
+                self._see(name, supervisor)
         if name in ("supervisor_killed", "both_killed"):
             self.kill_supervisor()
+
+    def _see(self, name: str, supervisor: Supervisor) -> None:
+        """What the shell would notice by itself."""
+        attempt = supervisor.state.attempt
+        if name == "silence" and attempt is not None:
+            supervisor.put(Quiet(attempt.number, attempt.position.seq, 1e9))
+        elif name == "disk":
+            supervisor.put(DiskSeen("no room"))
+        elif name == "limit":
+            supervisor.put(LimitNear("max_hours", 10.0, 60.0))
 
     def _stop(self, supervisor: Supervisor) -> None:
         match self.rng.randrange(3):

@@ -96,6 +96,11 @@ class Trainer:
         """Whether it waits for a phase and would only look again."""
         return self._stalled and not self._stop
 
+    @property
+    def held(self) -> bool:
+        """Whether it does no step until the orders let it."""
+        return self.ready and not self._stop and self._disk.orders.hold is not None
+
     def send(self, name: str) -> None:
         """A signal; before the handlers are in, TERM kills and USR1 is ignored."""
         if not self.alive:
@@ -104,7 +109,7 @@ class Trainer:
             self._die(NAMES[name])
         elif name == "TERM":
             self._stop = True
-        elif self.ready:
+        elif name == "USR1" and self.ready:
             self._signalled = True
 
     def work(self, steps: int, now: float) -> float:

@@ -26,6 +26,7 @@ from supervisor.core.messages import (
     Pin,
     Record,
     Recorded,
+    RecordStacks,
     Reject,
     ResumePoint,
     Retain,
@@ -37,6 +38,7 @@ from supervisor.core.messages import (
     Spawn,
     Spawned,
     SpawnFailed,
+    StacksRecorded,
     StageDone,
     Unpin,
 )
@@ -60,7 +62,7 @@ class Writer:
         newest_seal: str,
     ) -> None:
         self._disk = disk
-        self._chance = chance
+        self.chance = chance
         self._start = start
         self._newest_seal = newest_seal
         self.trainer: Trainer | None = None
@@ -109,6 +111,8 @@ class Writer:
                 self.trainer = None
             case Retain():
                 return self._retain(effect)
+            case RecordStacks():
+                return StacksRecorded(effect.attempt, "output.log")
             case Pin():
                 disk.pins[effect.step] = effect.note
             case Unpin():
@@ -167,7 +171,7 @@ class Writer:
         assert effect.ledger == ledger.position(step), f"seal of {step} ahead of the ledger"
         assert ledger.lines[effect.ledger.entries - 1].step == step
         self.sealed(effect)
-        if self._chance("seal fails"):
+        if self.chance("seal fails"):
             return Failed("seal", f"cannot seal step {step}: no room")
         assert step not in disk.seals, f"step {step} is sealed twice"
         disk.seal_number += 1
@@ -192,8 +196,7 @@ class Writer:
         disk, resume = self._disk, effect.resume
         assert self.trainer is None, "a trainer is started beside another one"
         assert effect.orders.save is None, "an attempt begins with an order to save"
-        assert effect.orders.hold is None, "an attempt begins with an order to wait"
-        if self._chance("spawn fails"):
+        if self.chance("spawn fails"):
             return SpawnFailed(effect.attempt, "cannot start the trainer: no such program")
         above = resume.step if resume else -1
         for step in sorted((s for s in disk.seals if s > above), reverse=True):
@@ -212,14 +215,14 @@ class Writer:
         self._give(effect.orders)
         yield
         disk.ledger.begin(effect.attempt, record.resumed)
-        if self._chance("spawn fails"):
+        if self.chance("spawn fails"):
             return SpawnFailed(effect.attempt, "cannot start the trainer: not executable")
         self.trainer, self.parent = self._start(effect.attempt, self.now), True
         yield
         return Spawned(effect.attempt, 1000 + effect.attempt, record.ledger_step)
 
     def _advance(self, stage: str, facts: dict[str, Any]) -> Writing:
-        if self._chance(f"{stage} fails"):
+        if self.chance(f"{stage} fails"):
             return Failed(stage, f"cannot {stage}: no room")
         match stage:
             case "requested":
