@@ -182,7 +182,8 @@ def _go_on(state: State, now: float, waited: float | None = None) -> Turn:
     if pivots.pin_lost(state) and state.pivot is not None and state.pivot.pin is not None:
         text = f"cannot go on with the pivot to policy {state.pivot.policy.number}: the checkpoint"
         hint = (
-            f"of step {state.pivot.pin.step} cannot be used any more; put it back and start again"
+            f"of step {state.pivot.pin.step} cannot be used any more; put it back, take its seal "
+            "out of checkpoints/rejected.json if it is there, and start again"
         )
         return state, [Say(f"{text} {hint}", alarm=True), Exit(REFUSED)]
     if state.pivot is not None and state.pivot.stage is PivotStage.STOPPED:

@@ -49,8 +49,9 @@ def wait(state: State) -> Turn:
 def none_left(state: State) -> Turn:
     """There are seals and none can be resumed from: to begin anew is not ours to decide."""
     text = (
-        "cannot go on: no sealed checkpoint can be used any more; see stepkeeper checkpoints, and "
-        "put one back, or move the folder checkpoints away to begin anew"
+        "cannot go on: no sealed checkpoint can be used any more; see stepkeeper checkpoints, put "
+        "one back and take its seal out of checkpoints/rejected.json, or move the folder "
+        "checkpoints away to begin anew"
     )
     return replace(state, life=Life.IDLE, deadline=None), [Say(text, alarm=True), Exit(REFUSED)]
 

@@ -7,6 +7,7 @@ import os
 import signal
 import struct
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,7 @@ def test_the_third_is_used_where_both_newest_are_bad(kept: Daemon) -> None:
 
 def test_where_none_is_good_nothing_begins_anew(kept: Daemon) -> None:
     run = kept.run
+    good = bin_of(run, 100).read_bytes()
     for step in (50, 100, 150):
         flip(bin_of(run, step))
     before = run.ledger()
@@ -122,6 +124,16 @@ def test_where_none_is_good_nothing_begins_anew(kept: Daemon) -> None:
     assert kept.start().wait() == 11
     assert run.ledger() == before
     assert sorted(run.seals()) == [50, 100, 150]
+    assert "take its seal out of checkpoints/rejected.json" in kept.output()
+    bin_of(run, 100).write_bytes(good)
+    marks = run.read("checkpoints/rejected.json")
+    assert marks is not None
+    marks["marks"].pop(
+        sha256((run.path / "checkpoints/step_000100.seal.json").read_bytes()).hexdigest()
+    )
+    (run.path / "checkpoints/rejected.json").write_text(json.dumps(marks))
+    assert kept.start().wait() == 0
+    assert resumed(run) == [100]
 
 
 def test_an_old_one_that_is_bad_is_found_in_the_background(kept: Daemon) -> None:
