@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from supervisor.core import hanging, reloading, saving, trouble
 from supervisor.core import pivot as pivots
-from supervisor.core.arms import sources_seen, tell_retired
-from supervisor.core.bandit import Retired
-from supervisor.core.ending import drained, ended, follow_up, spawn_failed
+from supervisor.core.arms import sources_seen
+from supervisor.core.ending import drained, ended, go_on, spawn_failed
 from supervisor.core.folding import bad_report, take_reports
 from supervisor.core.keeping import pin_asked, retained
-from supervisor.core.lifecycle import kill, phases_to_order, spawn, stop, stop_asked, time_told
+from supervisor.core.lifecycle import kill, leaving, stop, stop_asked, time_told
 from supervisor.core.messages import (
     Answer,
     Asked,
@@ -21,11 +20,9 @@ from supervisor.core.messages import (
     DiskSeen,
     Effect,
     Ended,
-    EndLeft,
     Event,
     Exit,
     Failed,
-    GiveOrders,
     KeepBandit,
     KeepIntent,
     LeaveTerminal,
@@ -49,29 +46,9 @@ from supervisor.core.messages import (
     Verified,
 )
 from supervisor.core.proving import proved, unproved, wait
-from supervisor.core.state import Attempt, Life, Pivot, PivotStage, State, Want
+from supervisor.core.state import Life, PivotStage, State
 
-REFUSED = 11
 Turn = tuple[State, list[Effect]]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a starting supervisor found, beside the state restored from the newest seal.
-
-    ``waited`` seconds have passed since the last attempt ended.
-    """
-
-    attempt: Attempt | None
-    pivot: Pivot | None
-    stop_unfinished: bool
-    retired: tuple[Retired, ...] = ()
-    waited: float = 0.0
-
-
-def begin(state: State, found: Found, now: float) -> Turn:
-    """The first turn of a supervisor's life: adopt, finish what was begun, or start."""
-    return _leaving(*_begin(state, found, now))
 
 
 def decide(state: State, event: Event, now: float) -> Turn:
@@ -82,43 +59,7 @@ def decide(state: State, event: Event, now: float) -> Turn:
     if state.life is Life.LEAVING:
         text = "cannot do that: the supervisor is leaving; ask again when it is gone"
         return state, [Answer(event.reply, {"error": text})] if isinstance(event, Asked) else []
-    return _leaving(*trouble.bounded(*_turn(state, event, now), now))
-
-
-def _leaving(state: State, effects: list[Effect]) -> Turn:
-    """Nothing of a trainer that is gone outlives its supervisor that leaves."""
-    if not any(isinstance(effect, Exit) for effect in effects):
-        return state, effects
-    if state.attempt is None:
-        at = next(n for n, effect in enumerate(effects) if isinstance(effect, Exit))
-        effects = [*effects[:at], EndLeft(), *effects[at:]]
-    return replace(state, life=Life.LEAVING, deadline=None), effects
-
-
-def _begin(state: State, found: Found, now: float) -> Turn:
-    state = replace(state, attempt=found.attempt, pivot=found.pivot)
-    effects = tell_retired(found.retired)
-    if found.attempt is not None:
-        # Ready or not: its reports are not read yet, and a stop must not kill what may be training.
-        orders = state.orders._replace(
-            serial=state.orders.serial + 1,
-            phases=phases_to_order(state, state.bandit),
-            hold=state.trouble or None,
-        )
-        state = replace(state, life=Life.RUNNING, orders=orders)
-        effects.append(Say(f"following attempt {found.attempt.number}"))
-        # An earlier life may have died before it wrote them; without, the trainer waits in vain.
-        effects += [KeepBandit(state.bandit), GiveOrders(orders)]
-    if found.stop_unfinished:
-        state, more = stop(state, by="", now=now)
-        if state.attempt is None and not any(isinstance(effect, Exit) for effect in more):
-            more += [KeepIntent("stop", "", done=True), Exit(0)]
-        return state, effects + more
-    if state.attempt is None:
-        state, more = _go_on(state, now, found.waited)
-    else:
-        state, more = pivots.order_exit(state)
-    return state, effects + more
+    return leaving(*trouble.bounded(*_turn(state, event, now), now))
 
 
 def _turn(state: State, event: Event, now: float) -> Turn:
@@ -171,35 +112,13 @@ def _turn(state: State, event: Event, now: float) -> Turn:
             assert_never(event)
 
 
-def _go_on(state: State, now: float, waited: float | None = None) -> Turn:
-    """With no trainer: what the operator wants first, then the pivot, then the next attempt.
-
-    ``waited`` is given where it is still to be decided when that comes: a supervisor that is
-    started again and again must not be a way around the wait.
-    """
-    if state.want is Want.STOP:
-        return state, [KeepIntent("stop", "", done=True), Exit(0)]
-    if pivots.pin_lost(state) and state.pivot is not None and state.pivot.pin is not None:
-        text = f"cannot go on with the pivot to policy {state.pivot.policy.number}: the checkpoint"
-        hint = (
-            f"of step {state.pivot.pin.step} cannot be used any more; put it back, take its seal "
-            "out of checkpoints/rejected.json if it is there, and start again"
-        )
-        return state, [Say(f"{text} {hint}", alarm=True), Exit(REFUSED)]
-    if state.pivot is not None and state.pivot.stage is PivotStage.STOPPED:
-        return replace(state, life=Life.IDLE), [pivots.install(state.pivot)]
-    if pivots.at_rest(state):
-        return wait(state) if unproved(state) else pivots.stop_done(state)
-    return spawn(state, now) if waited is None else follow_up(state, now, waited=waited)
-
-
 def _proved(state: State, event: Proved, now: float) -> Turn:
     state, effects = proved(state, event)
     refused = any(isinstance(effect, Exit) for effect in effects)
     if state.life is not Life.PROVING or refused:
         return state, effects
     # A bad one makes an older one the next to wait for; what is asked for twice is read once.
-    state, more = wait(state) if unproved(state) else _go_on(state, now)
+    state, more = wait(state) if unproved(state) else go_on(state, now)
     return state, effects + more
 
 
@@ -258,7 +177,7 @@ def _stage_done(state: State, event: StageDone, now: float) -> Turn:
     if state.pivot == before:
         return state, effects
     if event.stage == "installed":
-        state, more = _go_on(state, now)
+        state, more = go_on(state, now)
         return state, [*effects, KeepBandit(state.bandit), *more]
     rests = state.attempt is None and pivots.at_rest(state) and not unproved(state)
     if event.stage == "requested" and rests:
@@ -289,7 +208,7 @@ def _tick(state: State, now: float) -> Turn:
         return state, []
     state = replace(state, deadline=None)
     if state.life is Life.BACKOFF:
-        return _go_on(state, now)
+        return go_on(state, now)
     if state.life is Life.STOPPING:
         state, effects = kill(state)
         return state, [Say("no report since the stop: killing the trainer", alarm=True), *effects]

@@ -25,7 +25,7 @@ from supervisor.core.messages import (
     SpawnFailed,
     Verify,
 )
-from supervisor.core.proving import unproved
+from supervisor.core.proving import REFUSED, unproved, wait
 from supervisor.core.restarting import MIDDLE, Again, FallBack, GiveUp, Outcome, Restarts
 from supervisor.core.saving import tell_replay
 from supervisor.core.state import (
@@ -190,6 +190,28 @@ def follow_up(state: State, now: float, draw: float = MIDDLE, waited: float = 0.
         return state, effects + more
     text = f"next attempt in {delay:.1f} s, {restarts.failures} without progress"
     return replace(state, life=Life.BACKOFF, deadline=now + delay), [*effects, Say(text)]
+
+
+def go_on(state: State, now: float, waited: float | None = None) -> Turn:
+    """With no trainer: what the operator wants first, then the pivot, then the next attempt.
+
+    ``waited`` is given where it is still to be decided when that comes: a supervisor that is
+    started again and again must not be a way around the wait.
+    """
+    if state.want is Want.STOP:
+        return state, [KeepIntent("stop", "", done=True), Exit(0)]
+    if pivots.pin_lost(state) and state.pivot is not None and state.pivot.pin is not None:
+        text = f"cannot go on with the pivot to policy {state.pivot.policy.number}: the checkpoint"
+        hint = (
+            f"of step {state.pivot.pin.step} cannot be used any more; put it back, take its seal "
+            "out of checkpoints/rejected.json if it is there, and start again"
+        )
+        return state, [Say(f"{text} {hint}", alarm=True), Exit(REFUSED)]
+    if state.pivot is not None and state.pivot.stage is PivotStage.STOPPED:
+        return replace(state, life=Life.IDLE), [pivots.install(state.pivot)]
+    if pivots.at_rest(state):
+        return wait(state) if unproved(state) else pivots.stop_done(state)
+    return spawn(state, now) if waited is None else follow_up(state, now, waited=waited)
 
 
 def _older(state: State, restarts: Restarts) -> SealPoint | None:

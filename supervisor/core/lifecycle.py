@@ -12,6 +12,7 @@ from supervisor.core.messages import (
     Cause,
     ClockStepped,
     Effect,
+    EndLeft,
     Exit,
     Journal,
     KeepBandit,
@@ -195,3 +196,13 @@ def _clock_stepped(state: State, event: ClockStepped) -> Turn:
         text += f"; by it limits.stop_at is {there}"
     facts = {"seconds": round(event.seconds, 1), "left": event.left and round(event.left, 1)}
     return state, [Journal("clock-stepped", facts), Say(text, alarm=event.left is not None)]
+
+
+def leaving(state: State, effects: list[Effect]) -> Turn:
+    """Nothing of a trainer that is gone outlives its supervisor that leaves."""
+    if not any(isinstance(effect, Exit) for effect in effects):
+        return state, effects
+    if state.attempt is None:
+        at = next(n for n, effect in enumerate(effects) if isinstance(effect, Exit))
+        effects = [*effects[:at], EndLeft(), *effects[at:]]
+    return replace(state, life=Life.LEAVING, deadline=None), effects

@@ -14,7 +14,8 @@ from collections import deque
 from supervisor import clock
 from supervisor.config import Config
 from supervisor.control.server import Server
-from supervisor.core.decide import begin, decide
+from supervisor.core.beginning import begin
+from supervisor.core.decide import decide
 from supervisor.core.messages import (
     Answer,
     Asked,

@@ -12,7 +12,7 @@ from pathlib import Path
 from supervisor import clock
 from supervisor.config import Config
 from supervisor.core import bandit as bandits
-from supervisor.core.decide import Found
+from supervisor.core.beginning import Found
 from supervisor.core.messages import ResumePoint
 from supervisor.core.policy import Policy
 from supervisor.core.state import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from supervisor import clock
 from supervisor.config import Config, read_policy
-from supervisor.core.decide import Found
+from supervisor.core.beginning import Found
 from supervisor.core.messages import ReportsPosition, ResumePoint
 from supervisor.core.state import NO_ORDERS, Attempt, Pivot, PivotStage
 from supervisor.errors import RefusedError

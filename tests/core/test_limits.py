@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor.core.decide import Found
+from supervisor.core.beginning import Found
 from supervisor.core.limits import Left, Limits
 from supervisor.core.messages import ClockStepped, Event, Exit, KeepIntent, LimitNear, SignalTrainer
 from supervisor.core.state import Life, State

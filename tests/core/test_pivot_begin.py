@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from supervisor.core.bandit import fresh
-from supervisor.core.decide import Found
+from supervisor.core.beginning import Found
 from supervisor.core.messages import (
     AdvancePivot,
     Exit,

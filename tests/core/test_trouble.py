@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.core.decide import Found
+from supervisor.core.beginning import Found
 from supervisor.core.hanging import budget
 from supervisor.core.messages import (
     Cause,

@@ -11,7 +11,8 @@ from dataclasses import fields, replace
 from typing import TypeVar
 
 from supervisor.core.bandit import fresh
-from supervisor.core.decide import Found, begin, decide
+from supervisor.core.beginning import Found, begin
+from supervisor.core.decide import decide
 from supervisor.core.messages import (
     Asked,
     Effect,

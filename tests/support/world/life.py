@@ -6,7 +6,8 @@ import random
 from collections import deque
 from collections.abc import Callable
 
-from supervisor.core.decide import Found, begin, decide
+from supervisor.core.beginning import Found, begin
+from supervisor.core.decide import decide
 from supervisor.core.messages import (
     Answer,
     Effect,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor.core.bandit import fresh
-from supervisor.core.decide import Found
+from supervisor.core.beginning import Found
 from supervisor.core.messages import Cause, ReportsPosition
 from supervisor.core.policy import Policy
 from supervisor.core.restarting import Outcome, Restarts
