@@ -172,6 +172,13 @@ class Disk:
         ]
 
     @property
+    def pivot_points(self) -> frozenset[str]:
+        """The seals, by digest, that pivots went on from, the one under way included."""
+        points = [facts["pin"] for facts in self.certificates.values()]
+        points += [self.pivot.pin] if self.pivot is not None else []
+        return frozenset(point.seal for point in points if point is not None)
+
+    @property
     def unsealed(self) -> list[int]:
         """Steps of visible checkpoints without a seal, newest first."""
         return sorted((step for step in self.bins if step not in self.seals), reverse=True)

@@ -166,10 +166,9 @@ class Supervisor:
         self._inbox.append(Verified(effect.attempt, verdict))
 
     def _prove(self, _: float) -> None:
-        """What an earlier life sealed may have rotted, though never all of it."""
+        """What an earlier life sealed may have rotted, though neither all of it nor a pin."""
         step, _, seal = self._to_prove.popleft()
-        pivot = self._disk.pivot
-        may_rot = len(self._disk.lineage()) > BEFORE_USE and (pivot is None or pivot.pin is None)
+        may_rot = len(self._disk.lineage()) > BEFORE_USE and seal not in self._disk.pivot_points
         problem = "it has rotted" if may_rot and self.writer.chance("rot") else ""
         self._inbox.append(Proved(step, seal, f"step_{step:06d}.bin", problem))
 

@@ -143,10 +143,7 @@ class Writer:
             for step, seal in disk.seals.items()
             if step in disk.bins
         ]
-        points = [facts["pin"] for facts in disk.certificates.values()]
-        points += [disk.pivot.pin] if disk.pivot is not None else []
-        pivots = frozenset(point.seal for point in points if point is not None)
-        marks = Marks(frozenset(disk.pins), pivots, effect.attempt, effect.resume)
+        marks = Marks(frozenset(disk.pins), disk.pivot_points, effect.attempt, effect.resume)
         going = [fate.held for fate in judge(held, self.rules, marks) if fate.goes]
         for one in going:
             del disk.bins[one.step]
