@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from supervisor.core.messages import (
     Asked,
@@ -18,6 +18,7 @@ from supervisor.core.messages import (
 )
 from supervisor.core.policy import Policy
 from supervisor.core.state import Settings, State
+from tests.support.world.chances import Chances
 from tests.support.world.disk import Disk
 from tests.support.world.laws import Laws
 from tests.support.world.life import Supervisor
@@ -28,29 +29,6 @@ from tests.support.world.writer import Writer
 MOVE_SECONDS = 0.01
 OFTEN = 0.05  # of all moves look for a mishap; chances are of all moves
 MOST_MOVES_WITHOUT_A_STEP = 20_000
-
-
-@dataclass(frozen=True)
-class Chances:
-    """How likely each mishap is: at every move, for a new attempt, or at the effect it names."""
-
-    trainer_killed: float = 0.0
-    trainer_stopped: float = 0.0
-    supervisor_killed: float = 0.0
-    both_killed: float = 0.0
-    stop: float = 0.0
-    save: float = 0.0
-    pivot: float = 0.0
-    cancel: float = 0.0
-    silence: float = 0.0
-    disk: float = 0.0
-    limit: float = 0.0
-    fuse: float = 0.0
-    bad: float = 0.0
-    differs: float = 0.0
-    ignores_exit: float = 0.0
-    gap: float = 0.0
-    fails: dict[str, float] = field(default_factory=dict)
 
 
 class World:
