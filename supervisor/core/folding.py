@@ -11,7 +11,7 @@ from dataclasses import replace
 from supervisor.core import pivot as pivots
 from supervisor.core.bandit import count_steps, finish_phase
 from supervisor.core.hang import learn
-from supervisor.core.lifecycle import grace, kill, phases_to_order
+from supervisor.core.lifecycle import ask_to_end, grace, kill, phases_to_order
 from supervisor.core.messages import (
     BadReport,
     Cause,
@@ -64,7 +64,11 @@ def take_reports(state: State, event: Reports, now: float) -> Turn:
     effects += more
     if state.attempt is not None:
         state = replace(state, attempt=replace(state.attempt, position=event.position))
-    if state.life is Life.STOPPING:
+    if state.life is Life.RUNNING and pivots.ignored(state):
+        text = "the trainer went on after the pivot's checkpoint: stopping it"
+        state, more = ask_to_end(state, now)
+        effects += [Say(text, alarm=True), *more]
+    elif state.life is Life.STOPPING:
         state = replace(state, deadline=now + grace(state))
     return state, effects
 
@@ -98,12 +102,6 @@ def take_steps(state: State, steps: list[Step]) -> Turn:
     bandit = count_steps(state.bandit, steps)
     state = replace(state, attempt=attempt, bandit=bandit)
     effects: list[Effect] = [Record(attempt.number, attempt.policy, tuple(steps))]
-    if state.life is Life.RUNNING and pivots.ignored(state):
-        state = replace(state, life=Life.STOPPING)
-        effects += [
-            Say("the trainer went on after the pivot's checkpoint: stopping it", alarm=True),
-            SignalTrainer(attempt.number, "TERM"),
-        ]
     return state, effects
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor.core.hang import Budget, set_budget, step_budget
-from supervisor.core.lifecycle import grace, kill
+from supervisor.core.lifecycle import ask_to_end, grace, kill
 from supervisor.core.messages import (
     Cause,
     Effect,
@@ -18,7 +18,6 @@ from supervisor.core.messages import (
     Quiet,
     RecordStacks,
     Say,
-    SignalTrainer,
     StacksRecorded,
 )
 from supervisor.core.state import Attempt, Life, State
@@ -92,10 +91,7 @@ def quiet(state: State, event: Quiet, now: float) -> Turn:
 
 
 def stacks_recorded(state: State, event: StacksRecorded, now: float) -> Turn:
-    """Now it is asked to save and end; one that can do neither any more is killed.
-
-    SIGCONT wakes one that was stopped, so that it can do what it is asked.
-    """
+    """Now it is asked to save and end; one that can do neither any more is killed."""
     attempt = state.attempt
     if attempt is None or (event.attempt, state.life) != (attempt.number, Life.STOPPING):
         return state, []
@@ -103,11 +99,8 @@ def stacks_recorded(state: State, event: StacksRecorded, now: float) -> Turn:
     if attempt.finished or not attempt.ready:
         state, effects = kill(state)
         return state, [Say(f"{where}; killing it: it has nothing to save"), *effects]
-    return replace(state, deadline=now + grace(state)), [
-        Say(f"{where}; asking it to save and end"),
-        SignalTrainer(attempt.number, "TERM"),
-        SignalTrainer(attempt.number, "CONT"),
-    ]
+    state, effects = ask_to_end(state, now)
+    return state, [Say(f"{where}; asking it to save and end"), *effects]
 
 
 def moved(state: State, event: Moved, now: float) -> Turn:

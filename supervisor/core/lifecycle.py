@@ -128,8 +128,8 @@ def stop(state: State, *, by: str, hold: bool = False, at_once: bool = False, no
         elif state.life is Life.RUNNING:
             who = by or "an earlier stop"
             text = f"stopping, asked by {who}: the trainer saves at the end of its step"
-            effects += [SignalTrainer(attempt.number, "TERM"), Say(text)]
-            state = replace(state, life=Life.STOPPING, deadline=now + grace(state))
+            state, more = ask_to_end(state, now)
+            effects += [*more, Say(text)]
         elif not first:
             effects.append(Say(_STILL.get(state.life, f"still stopping: {state.life}")))
     return state, effects
@@ -138,6 +138,15 @@ def stop(state: State, *, by: str, hold: bool = False, at_once: bool = False, no
 def _pivot_rests(state: State) -> bool:
     """Whether no pivot's files are being moved at this moment."""
     return state.pivot is None or state.pivot.stage is PivotStage.REQUESTED
+
+
+def ask_to_end(state: State, now: float) -> Turn:
+    """Have the trainer save and end; one that was stopped by a signal is woken for it."""
+    if state.attempt is None:
+        return state, []
+    number = state.attempt.number
+    state = replace(state, life=Life.STOPPING, deadline=now + grace(state))
+    return state, [SignalTrainer(number, "TERM"), SignalTrainer(number, "CONT")]
 
 
 def kill(state: State, cause: Cause | None = None) -> Turn:

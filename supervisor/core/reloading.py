@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.core.lifecycle import grace, kill
-from supervisor.core.messages import Answer, Effect, Reload, Say, SignalTrainer
+from supervisor.core.lifecycle import ask_to_end, kill
+from supervisor.core.messages import Answer, Effect, Reload, Say
 from supervisor.core.state import Life, PivotStage, State, Want
 
 Turn = tuple[State, list[Effect]]
@@ -33,5 +33,5 @@ def restart(state: State, now: float) -> Turn:
     if state.life is Life.STARTING:  # not ready: nothing can be lost yet
         return kill(state)
     text = f"attempt {attempt.number} saves and ends, and the next one begins with new settings"
-    state = replace(state, life=Life.STOPPING, deadline=now + grace(state))
-    return state, [SignalTrainer(attempt.number, "TERM"), Say(text)]
+    state, effects = ask_to_end(state, now)
+    return state, [*effects, Say(text)]

@@ -78,7 +78,7 @@ def test_an_adopted_trainer_that_was_not_ready_yet_is_asked_to_stop_not_killed()
     history = History(before(200))
     history.begin(replace(NOTHING, attempt=unfinished(200)))
     history.ask("stop")
-    assert [signal.name for signal in history.all_of(SignalTrainer)] == ["TERM"]
+    assert [signal.name for signal in history.all_of(SignalTrainer)] == ["TERM", "CONT"]
 
 
 def test_a_dead_trainers_reports_are_read_before_the_next_one_starts() -> None:
@@ -101,7 +101,7 @@ def test_an_unfinished_stop_of_an_adopted_trainer_is_finished_first() -> None:
     assert history.state.want is Want.STOP
     assert history.state.life is Life.STOPPING
     assert history.state.deadline is not None
-    assert [signal.name for signal in history.all_of(SignalTrainer)] == ["TERM"]
+    assert [signal.name for signal in history.all_of(SignalTrainer)] == ["TERM", "CONT"]
     history.end(status=None)
     assert history.last[-1] == Exit(0)
     assert history.all_of(KeepIntent)[-1].done

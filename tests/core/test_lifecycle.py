@@ -80,7 +80,7 @@ def test_a_stop_while_starting_kills_for_nothing_can_be_lost() -> None:
 def test_a_stop_while_running_asks_and_waits_for_the_last_seal() -> None:
     history = running(50)
     history.tell(Signalled("TERM"))
-    assert signals(history) == ["TERM"]
+    assert signals(history) == ["TERM", "CONT"]
     assert history.state.life is Life.STOPPING
     history.steps(51, 51)
     history.checkpoint(51, "stop")
@@ -107,7 +107,7 @@ def test_a_second_sigterm_changes_nothing() -> None:
     deadline = history.state.deadline
     history.now += 10
     history.tell(Signalled("TERM"))
-    assert signals(history) == ["TERM"]
+    assert signals(history) == ["TERM", "CONT"]
     assert history.state.deadline == deadline
     assert history.state.life is Life.STOPPING
 
@@ -115,7 +115,7 @@ def test_a_second_sigterm_changes_nothing() -> None:
 def test_a_stop_now_kills_at_once_even_after_a_stop() -> None:
     history = in_life(Life.STOPPING)
     history.ask("stop", now=True)
-    assert signals(history) == ["TERM", "KILL"]
+    assert signals(history) == ["TERM", "CONT", "KILL"]
     assert history.state.life is Life.KILLING
     assert history.state.deadline is None
 
@@ -146,7 +146,7 @@ def test_a_stop_in_the_back_off_ends_it() -> None:
 def test_a_stop_that_hears_nothing_within_its_grace_kills() -> None:
     history = in_life(Life.STOPPING)
     history.wait()
-    assert signals(history) == ["TERM", "KILL"]
+    assert signals(history) == ["TERM", "CONT", "KILL"]
     assert history.state.life is Life.KILLING
     history.end()
     assert history.all_of(CloseAttempt)[-1].facts["cause"] == Cause.STOPPED

@@ -36,7 +36,7 @@ def test_a_stop_needs_three_saves_a_step_and_the_margin() -> None:
 def test_a_near_limit_stops_as_the_operator_does_and_leaves_with_0() -> None:
     history = running(150)
     history.tell(NEAR)
-    assert [effect.name for effect in history.all_of(SignalTrainer)] == ["TERM"]
+    assert [effect.name for effect in history.all_of(SignalTrainer)] == ["TERM", "CONT"]
     assert history.state.life is Life.STOPPING
     history.tell(NEAR)  # it is looked at every second
     history.checkpoint(150, "stop")

@@ -128,3 +128,14 @@ def test_a_stop_that_a_dead_supervisor_began_is_finished_though_the_run_is_held(
     assert max(daemon.run.seals()) == daemon.run.last_step()
     assert daemon.start().wait() == 0
     assert "held by stop --hold" in daemon.output()
+
+
+def test_a_trainer_that_somebody_stopped_by_a_signal_is_woken_for_the_stop_and_saves(
+    supervise: Supervise,
+) -> None:
+    daemon = supervise(scripted(every=10_000, rate=300), every=10_000).start()
+    daemon.until_step(20)
+    os.kill(daemon.until_trainer(), signal.SIGSTOP)
+    assert daemon.stop() == 0
+    assert daemon.run.attempts()[0]["ended"]["cause"] == "stopped"
+    assert max(daemon.run.seals()) == daemon.run.last_step()
