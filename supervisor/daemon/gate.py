@@ -9,8 +9,6 @@ from supervisor.perform.placing import refuse_elsewhere
 from supervisor.process.filesystem import refuse_untrusted
 from supervisor.process.locks import take
 
-LOCK_SECONDS = 2.0
-
 
 def enter(config: Config, *, moved: bool = False) -> int:
     """Take the run's lock and return its descriptor, which holds it until it is closed.
@@ -19,7 +17,7 @@ def enter(config: Config, *, moved: bool = False) -> int:
     OSError.
     """
     refuse_untrusted(config.run, trust=config.trust_locks)
-    lock = take(config.run / "run.lock", LOCK_SECONDS)
+    lock = take(config.run / "run.lock")
     try:
         refuse_elsewhere(config.run, moved=moved)
     except BaseException:

@@ -34,7 +34,6 @@ from trainer.contract.checkpoint_format import name_of, seal_of
 from trainer.contract.durable import remove_temporaries, replace_file
 from trainer.contract.wire import format_orders
 
-LOCK_SECONDS = 2.0
 _OOM_SCORE = 300  # above the supervisor's, so that the kernel takes the trainer where memory ends
 _UNSTARTED = (Cause.NOT_STARTED, Cause.NO_ROOM)
 _UNEXPLAINED = (Cause.FAILED, Cause.NEVER_READY)
@@ -59,7 +58,7 @@ def start(parts: Parts, effect: Spawn) -> Event:
 def _start(parts: Parts, effect: Spawn) -> Event:
     run, resume = parts.run, effect.resume
     _clear(parts)
-    lock = take(run / "trainer.lock", LOCK_SECONDS)
+    lock = take(run / "trainer.lock")
     try:
         remove_temporaries(parts.checkpoints)
         supersede(parts.checkpoints, effect.attempt, resume.step if resume else -1)

@@ -25,8 +25,6 @@ from supervisor.sidecars.events import Events
 from trainer.contract.durable import write_file
 from trainer.contract.wire import WireError, format_orders, read_orders
 
-LOCK_SECONDS = 2.0
-
 
 def refuse_a_stranger(run: Path, verb: str) -> None:
     """Raise StepkeeperError for a user who neither owns the run nor is root.
@@ -188,7 +186,7 @@ def _journal(run: Path, event: str, facts: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _alone(run: Path) -> Iterator[None]:
-    lock = take(run / "run.lock", LOCK_SECONDS)
+    lock = take(run / "run.lock")
     try:
         yield
     finally:

@@ -100,6 +100,14 @@ def value(environ: bytes, key: bytes) -> str:
     return os.fsdecode(block[start : end if end >= 0 else len(block)])
 
 
+def session_of(pid: int) -> int:
+    """The session of a process; 0 where there is none, or no such process."""
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
 def pids() -> list[int]:
     """Every process that can be seen now, in the kernel's order."""
     return [int(name) for name in os.listdir(_PROC) if name.isdigit()]  # noqa: PTH208 - names only, in the restart path

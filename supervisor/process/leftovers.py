@@ -64,7 +64,7 @@ def _candidates(
         yield from _living(pid)
     for pid in proof.pids():
         # Kernel threads have no session; a trainer begins one, so its offspring always has one.
-        if pid in ours or pid in named or _session(pid) == 0:
+        if pid in ours or pid in named or proof.session_of(pid) == 0:
             continue
         environ = proof.environment(pid)
         if environ == b"":
@@ -82,20 +82,12 @@ def _is_left(pid: int, environ: bytes, run: Path, trainers: Collection[Identity]
     token = proof.token_of(environ)
     if token and proof.value(environ, proof.RUN) == str(run):
         return True
-    session = _session(pid)
+    session = proof.session_of(pid)
     return any(
         (token and token == trainer.token)
         or (session == trainer.pid and _belongs(pid, trainer, run))
         for trainer in trainers
     )
-
-
-def _session(pid: int) -> int:
-    """The session of a process; 0 where there is none, or no such process."""
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return 0
 
 
 def _living(pid: int) -> Iterator[tuple[int, int]]:

@@ -19,9 +19,12 @@ from supervisor.errors import LockHeldError, RefusedError
 from supervisor.process.descriptors import keep
 
 _BETWEEN = 0.02
+TRY_SECONDS = 2.0  # what a taker outlives: a dying holder, a reader that looks
 
 
-def take(path: Path, seconds: float, wait: Callable[[float], None] = clock.pause) -> int:
+def take(
+    path: Path, seconds: float = TRY_SECONDS, wait: Callable[[float], None] = clock.pause
+) -> int:
     """Take the lock at ``path`` (0600, created if absent) and return its descriptor.
 
     Tries for ``seconds``, calling ``wait`` between tries, so that a dying holder or a reader's

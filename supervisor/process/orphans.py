@@ -39,7 +39,7 @@ def strays() -> list[int]:
         return []
     us = os.getpid()
     session = os.getsid(us)
-    found = [pid for pid in _children(us) if _session(pid) not in (0, session)]
+    found = [pid for pid in _children(us) if proof.session_of(pid) not in (0, session)]
     return found + [pid for pid in _unit_members() if pid not in found and _is_stray(pid, session)]
 
 
@@ -81,13 +81,6 @@ def _is_dead_orphan(pid: int, session: int) -> bool:
     return facts is not None and facts.dead and facts.session != session
 
 
-def _session(pid: int) -> int:
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return 0
-
-
 def _children(pid: int) -> list[int]:
     """The children of all threads of a process."""
     found: list[int] = []
@@ -117,4 +110,4 @@ def _unit_members() -> list[int]:
 def _is_stray(pid: int, session: int) -> bool:
     """Whether a member of our unit is neither ours nor a command of the manager's, as a reload."""
     environ = proof.environment(pid) or b""
-    return _session(pid) not in (0, session) and proof.value(environ, _UNIT) != str(pid)
+    return proof.session_of(pid) not in (0, session) and proof.value(environ, _UNIT) != str(pid)
