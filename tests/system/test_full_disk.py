@@ -200,8 +200,9 @@ def test_a_stop_without_any_room_ends_and_the_next_start_finishes_it(
     assert daemon.cli("audit", "{run}").returncode == 0
 
 
+@pytest.mark.parametrize("room", ["later", "meanwhile"])
 def test_a_supervisor_killed_on_a_full_disk_is_followed_by_one_that_waits_for_room(
-    start: Start,
+    start: Start, room: str
 ) -> None:
     """The trainer is adopted, not left alone with an order to wait that nobody takes back."""
     settings = "[disk]\nreserve = 0.0\nhold_below = 0.0\n"
@@ -211,12 +212,34 @@ def test_a_supervisor_killed_on_a_full_disk_is_followed_by_one_that_waits_for_ro
     daemon.until(lambda: trouble(daemon), "trouble")
     trainer = daemon.run.trainer_pid()
     daemon.kill()
+    if room == "meanwhile":
+        volume.free()
     daemon.start()
-    daemon.until(lambda: trouble(daemon), "trouble, as the next life sees it")
-    assert daemon.run.trainer_pid() == trainer
-    volume.free()
+    if room == "later":
+        daemon.until(lambda: trouble(daemon), "trouble, as the next life sees it")
+        assert daemon.run.trainer_pid() == trainer
+        volume.free()
     assert daemon.wait(30) == 0
     check_whole(daemon, 300)
+
+
+def test_a_save_and_a_pivot_asked_for_while_training_is_held_are_carried_out(start: Start) -> None:
+    """Too little room to train by the operator's own limit, and enough for what was asked."""
+    settings = "[disk]\nreserve = 0.0\nhold_below = 0.25\n"
+    daemon, volume = start(scripted(rate=150, every=10_000), settings=settings, every=10_000)
+    daemon.until_step(120)
+    volume.fill(200 << 10)
+    until_held(daemon)
+    assert daemon.cli("save", "{run}").returncode == 0
+    assert max(daemon.run.seals()) == daemon.run.reports(1, "step")[-1]["step"]
+    pivot = daemon.cli("pivot", "{run}", "--reset", "--when", "now", "--no-wait")
+    assert pivot.returncode == 0, pivot.stderr
+    daemon.until(lambda: len(daemon.run.attempts()) == 2, "the next attempt")
+    assert trouble(daemon)
+    volume.free()
+    daemon.until(lambda: daemon.run.events("pivot-done"), "the first step of the new policy")
+    assert daemon.stop() == 0
+    assert daemon.cli("audit", "{run}").returncode == 0
 
 
 def test_a_read_only_run_directory_is_waited_for(start: Start) -> None:
