@@ -25,7 +25,7 @@ def save(
     run: Run,
     *,
     pin: Annotated[bool, typer.Option("--pin", help="Never let retention delete it.")] = False,
-    note: Annotated[str, typer.Option("--note", help="Kept with the pin.")] = "",
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Kept with the pin.")] = "",
     as_json: Json = False,
 ) -> int:
     """Have a checkpoint written now, wait for its seal, and print its path.
@@ -43,7 +43,7 @@ def save(
     with asking.interruptible(stands):
         answer = asking.ask(path, "save", fields)
         if answer is not None:
-            seal = asking.wait(_Sealing(path, answer).look)
+            seal = asking.wait(_Sealing(path, answer).look, asking.Patience(path))
             if pin:
                 _await_pin(path, seal.step)
         elif standing.trained(path):
@@ -198,7 +198,9 @@ def stop(
     fields = {"hold": hold, "now": now}
     with asking.interruptible(stands):
         if asking.ask(path, "stop", fields) is not None:
-            asking.wait(lambda: None if standing.supervised(path) else True)
+            advice = "; stop --now kills the trainer, and what is not saved is lost"
+            patience = asking.Patience(path, "" if now else advice)
+            asking.wait(lambda: None if standing.supervised(path) else True, patience)
         if not _is_stopped(path, hold=hold):
             _stop_unattended(path, fields)
     return _tell_stop(path, hold=hold, as_json=as_json)

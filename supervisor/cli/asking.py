@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from supervisor import clock
-from supervisor.cli import standing
+from supervisor.cli import printing, standing
 from supervisor.control.asking import NobodyAnswersError, request
 from supervisor.errors import StepkeeperError, UnknownError
 
@@ -17,6 +17,7 @@ T = TypeVar("T")
 ANSWER_SECONDS = 20.0
 STARTING_SECONDS = 20.0  # from the lock to the socket: the ledger is read back in between
 ABSENCE_SECONDS = 10.0  # a supervisor that is being restarted comes back within
+PATIENCE_SECONDS = 5.0
 _POLL = 0.05
 
 
@@ -49,11 +50,39 @@ def interruptible(what_stands: str) -> Iterator[None]:
         raise UnknownError(f"cannot wait any longer: interrupted; {what_stands}") from None
 
 
-def wait(look: Callable[[], T | None]) -> T:
+def wait(look: Callable[[], T | None], patience: Patience | None = None) -> T:
     """The first result of ``look`` that is not None; it raises where waiting is in vain."""
     while (found := look()) is None:
         clock.pause(_POLL)
+        if patience is not None:
+            patience.turn()
     return found
+
+
+class Patience:
+    """Says on stderr what a command waits for, once that takes longer than one expects."""
+
+    def __init__(self, run: Path, advice: str = "") -> None:
+        self._run = run
+        self._advice = advice
+        self._next = clock.monotonic() + PATIENCE_SECONDS
+        self._said = ""
+
+    def turn(self) -> None:
+        """To be called again and again; says each thing once."""
+        if clock.monotonic() < self._next:
+            return
+        self._next = clock.monotonic() + PATIENCE_SECONDS
+        try:
+            facts = request(self._run, "status", {}, 1.0)
+        except UnknownError:
+            return
+        trouble, attempt = facts.get("trouble"), facts.get("attempt") or {}
+        why = f", training is held: {trouble}" if trouble else ""
+        text = f"waiting: the run is {facts.get('life')}, doing {attempt.get('doing')}{why}"
+        if text != self._said:
+            printing.note(text + self._advice)
+            self._said = text
 
 
 class Absence:

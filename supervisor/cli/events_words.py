@@ -33,7 +33,7 @@ _WORDS: Final[dict[str, str]] = {
     "rewound": "rewound to step {to} by {by}",
     "settings-changed": "settings {settings} are in force",
     "disk-trouble": "training is held: {trouble}",
-    "disk-well": "training goes on; over is: {trouble}",
+    "disk-well": "training goes on; it was held: {trouble}",
     "pivot-requested": "a pivot to policy {policy} is asked for at step {step}",
     "pivot-cancelled": "the pivot to policy {policy} is cancelled {why}",
     "pivot-stopped": "the pivot to policy {policy} has its pin: step {pin}",

@@ -25,7 +25,7 @@ def fork(
     ],
     *,
     step: Annotated[
-        int | None, typer.Option("--step", help="A sealed step; else the newest one.")
+        int | None, typer.Option("--step", metavar="N", help="A sealed step; else the newest one.")
     ] = None,
     policy: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The fork's own policy.toml.")

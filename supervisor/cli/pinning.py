@@ -25,7 +25,7 @@ def pin(
     run: Run,
     step: Step,
     *,
-    note: Annotated[str, typer.Option("--note", help="Kept with the pin.")] = "",
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Kept with the pin.")] = "",
     as_json: Json = False,
 ) -> int:
     """Keep a sealed checkpoint for ever; a second pin replaces the note.

@@ -28,12 +28,14 @@ class When(StrEnum):
 def pivot(  # noqa: PLR0913 - a command's options are its parameters
     run: Run,
     *,
-    policy: Annotated[Path | None, typer.Option(help="The new policy.toml.")] = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The new policy.toml.")
+    ] = None,
     floor: Annotated[
-        list[str] | None, typer.Option(help="arm=x: another floor; may be repeated.")
+        list[str] | None, typer.Option(metavar="ARM=X", help="Another floor; may be repeated.")
     ] = None,
     cap: Annotated[
-        list[str] | None, typer.Option(help="arm=y: another cap; may be repeated.")
+        list[str] | None, typer.Option(metavar="ARM=Y", help="Another cap; may be repeated.")
     ] = None,
     reset: Annotated[
         bool, typer.Option("--reset", help="The policy in force anew, with an empty bandit.")

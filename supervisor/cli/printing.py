@@ -33,6 +33,11 @@ def complain(error: str | StepkeeperError) -> None:
         silence()
 
 
+def note(text: str) -> None:
+    """A line on stderr that is no error; a reader that is gone is ignored."""
+    complain(plain(text))
+
+
 def silence() -> None:
     """Let nothing be written any more, so that the interpreter's end is quiet too."""
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -24,7 +24,9 @@ _AT_ONCE = 1 << 20
 def events(
     run: Run,
     *,
-    n: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many events.")] = 20,
+    n: Annotated[
+        int, typer.Option("-n", "--lines", metavar="N", min=0, help="How many events.")
+    ] = 20,
     go_on: Annotated[
         bool, typer.Option("-f", "--follow", help="Go on with each event that comes.")
     ] = False,

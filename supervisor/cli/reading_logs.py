@@ -26,13 +26,15 @@ def logs(
     run: Run,
     *,
     n: Annotated[
-        int | None, typer.Option("-n", "--lines", min=0, help="Only so many of the last lines.")
+        int | None,
+        typer.Option("-n", "--lines", metavar="N", min=0, help="Only so many of the last lines."),
     ] = None,
     go_on: Annotated[
         bool, typer.Option("-f", "--follow", help="Go on with what comes, across attempts.")
     ] = False,
     attempt: Annotated[
-        int | None, typer.Option("--attempt", min=1, help="Another attempt than the newest.")
+        int | None,
+        typer.Option("--attempt", metavar="N", min=1, help="Another attempt than the newest."),
     ] = None,
     of_supervisor: Annotated[
         bool, typer.Option("--supervisor", help="The supervisor's own output, where it is a file.")

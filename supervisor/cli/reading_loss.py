@@ -31,7 +31,7 @@ def loss(  # noqa: PLR0913 - one parameter for each option of the command
     run: Run,
     *,
     step: Annotated[
-        int | None, typer.Option("--step", min=0, help="The evidence for one step.")
+        int | None, typer.Option("--step", metavar="N", min=0, help="The evidence for one step.")
     ] = None,
     ema: Annotated[
         float | None, typer.Option("--ema", metavar="ALPHA", help="Exponential moving average.")

@@ -25,7 +25,9 @@ _WIDTHS = (8, 10, 14, 9, 6, 7, 24)
 def tail(
     run: Run,
     *,
-    n: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many steps.")] = 10,
+    n: Annotated[
+        int, typer.Option("-n", "--lines", metavar="N", min=0, help="How many steps.")
+    ] = 10,
     go_on: Annotated[
         bool, typer.Option("-f", "--follow", help="Go on with each step that comes; Ctrl-C ends.")
     ] = False,

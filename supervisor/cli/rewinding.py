@@ -23,7 +23,9 @@ from supervisor.sidecars.checkpoints.verifying import read_back
 def rewind(
     run: Run,
     *,
-    step: Annotated[int, typer.Option("--step", help="The step of a sealed checkpoint.")],
+    step: Annotated[
+        int, typer.Option("--step", metavar="N", help="The step of a sealed checkpoint.")
+    ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> int:

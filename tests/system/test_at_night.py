@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from supervisor.cli import asking
 from supervisor.cli.registry import COMMANDS
 from tests.support.command import command
 from tests.support.daemon import Daemon
@@ -88,6 +92,18 @@ def test_a_second_interrupt_says_what_is_waited_for(supervise: Supervise) -> Non
     assert daemon.wait() == 0
 
 
+def test_a_stop_that_takes_long_says_what_it_waits_for(
+    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "PATIENCE_SECONDS", 0.5)
+    daemon = supervise(scripted(every=1000, rate=200, slow_save=3.0), every=1000).start()
+    daemon.until_step(20)
+    told = command("stop", daemon.run.path)
+    assert told.code == 0
+    assert told.err.startswith("waiting: the run is stopping, doing save; stop --now kills")
+    assert len(told.err.splitlines()) <= 2  # each thing once: stopping, then draining
+
+
 def test_a_plan_is_made_from_the_pace_between_waits(supervise: Supervise) -> None:
     """A save that takes as long as all steps together does not make the steps look fast."""
     daemon = supervise(scripted(every=10, steps=30, rate=50, slow_save=0.5), every=10).start()
@@ -127,11 +143,12 @@ def test_a_damaged_file_is_told_in_one_line_with_what_to_do(
 def test_a_run_of_another_user_is_not_taken_for_an_empty_one(supervise: Supervise) -> None:
     daemon = supervise(scripted(steps=20)).start()
     assert daemon.wait() == 0
-    for folder in (daemon.run.path, *daemon.run.path.parents):
-        if folder.owner() == "root" and folder.name.startswith(("pytest-", "test_")):
-            folder.chmod(0o755)
     words = (["status"], ["logs"], ["pivot", "--reset"], ["stop"], ["attempts"], ["release"])
-    told = {word[0]: _as_nobody(word[0], str(daemon.run.path), *word[1:]) for word in words}
+    # Not under pytest's own folder, which nobody else may enter.
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        run = shutil.copytree(daemon.run.path, Path(folder, "run"))
+        told = {word[0]: _as_nobody(word[0], str(run), *word[1:]) for word in words}
     for name, (code, line) in told.items():
         assert code == 2, name
         assert "it belongs to the user root; be that user" in line, name

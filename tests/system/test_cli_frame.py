@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,8 @@ def test_every_command_explains_itself(word: str) -> None:
     told = command(word, "--help")
     assert (told.code, told.err) == (0, "")
     assert COMMANDS[word].help.split()[0] in told.out
+    options = [line for line in told.out.splitlines() if line.lstrip(" │*").startswith("-")]
+    assert [line for line in options if re.search("<(int|str|path|float)", line)] == []
 
 
 def test_the_version_is_the_packages() -> None:
