@@ -145,6 +145,20 @@ def test_no_event_is_forgotten_while_the_disk_is_full(writer: Writer, run: Run) 
     wait_until(lambda: not writer.performer.waiting, "the end of the trouble")
 
 
+def test_starts_and_ends_that_a_later_life_tells_again_are_journalled_once(
+    writer: Writer, run: Run
+) -> None:
+    spawn = Spawn(1, None, 1, NO_ORDERS._replace(phases=writer.bandit.phases))
+    refused = CrashFs(at=2, error=errno.ENOSPC)  # the line is written, the record is not
+    writer.do(spawn, refused)
+    wait_until(run.pids, "the trainer")
+    for _ in range(2):
+        writer.do(Journal("attempt-ended", {"attempt": 1, "cause": "killed"}))
+        writer.do(Journal("contract-broken", {"attempt": 1, "problem": "a line"}))
+    names = [line["event"] for line in run.events()]
+    assert names[1:] == ["attempt-started", "attempt-ended", "contract-broken"]
+
+
 def test_a_journal_that_could_not_be_synced_ends_this_life(writer: Writer) -> None:
     seen = CrashFs()
     writer.do(writer.seal(1), seen)
