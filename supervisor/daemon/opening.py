@@ -10,6 +10,7 @@ from supervisor.config import Config
 from supervisor.core.messages import LedgerPosition
 from supervisor.errors import LedgerError
 from supervisor.perform import Parts, placing, say
+from supervisor.sidecars import archive
 from supervisor.sidecars.checkpoints import SealRecord
 from supervisor.sidecars.events import EventLine, Events, Head, created, mark_of
 from supervisor.sidecars.ledger import Cut, Ledger
@@ -42,7 +43,10 @@ def open_parts(
         newest_seal=newest.digest if newest else "",
     )
     if rewound is not None:
-        ledger.note_rewind(Cut(rewound.to.step, LedgerPosition(**rewound.ledger.model_dump())))
+        ledger.note_cut(Cut(rewound.to.step, LedgerPosition(**rewound.ledger.model_dump())))
+    pivot = archive.read_pivot(run)
+    if pivot is not None and pivot.stage == "installed" and pivot.pin and pivot.ledger:
+        ledger.note_cut(Cut(pivot.pin.step, LedgerPosition(**pivot.ledger.model_dump())))
     placing.settle(run, parts.run_id, events)
     if newest is not None:
         ledger.mark(f"seal:{newest.digest[:32]}")  # its line may not have come to be

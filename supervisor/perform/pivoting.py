@@ -13,6 +13,7 @@ from supervisor.errors import RefusedError
 from supervisor.perform.parts import Parts
 from supervisor.sidecars import archive, attempts
 from supervisor.sidecars.archive import Certificate, PinModel, PivotModel, PositionModel
+from supervisor.sidecars.ledger import Cut
 from trainer.contract.durable import write_file
 
 
@@ -94,6 +95,7 @@ def install(parts: Parts) -> None:
         archived=archived,
     )
     archive.write_certificate(target, certificate)
+    parts.ledger.note_cut(Cut(record.pin.step, parts.ledger.position))
     facts = {"policy": record.policy, "pin": record.pin.step, "edited": edited}
     _journal(parts, "pivot-installed", facts)
     archive.write_pivot(run, record.model_copy(update={"stage": "installed"}))

@@ -33,7 +33,7 @@ def after(path: Path, step: int) -> LedgerPosition:
 
 def rewound(path: Path, cut: Cut, from_seal: bool) -> Ledger:  # noqa: FBT001 - a case of a test
     ledger = again(path, after(path, cut.step) if from_seal else None)
-    ledger.note_rewind(cut)
+    ledger.note_cut(cut)
     return ledger
 
 
@@ -96,8 +96,8 @@ def test_an_attempt_that_needs_older_lines_reads_them_with_the_rewind(path: Path
 def test_a_ledger_shorter_than_the_rewind_says_is_refused(path: Path) -> None:
     cut = Cut(4, end_of(path)._replace(entries=11))
     ledger = again(path)
-    with pytest.raises(LedgerError, match="the rewind to step 4 speaks of 11"):
-        ledger.note_rewind(cut)
+    with pytest.raises(LedgerError, match="the rewind or pivot to step 4 speaks of 11"):
+        ledger.note_cut(cut)
     ledger.close()
 
 

@@ -49,7 +49,10 @@ class Outcome(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A rewind to ``step`` when the ledger ended at ``at``: lines above are no replay's measure."""
+    """A rewind to ``step``, or a pivot there, when the ledger ended at ``at``.
+
+    Lines above are no replay's measure: the steps were taken back, or run under another policy.
+    """
 
     step: int
     at: LedgerPosition
@@ -95,23 +98,23 @@ class Ledger:
             raise
         return cls(file, path, run, found)
 
-    def note_rewind(self, cut: Cut) -> None:
-        """Take a rewind into account, right after opening.
+    def note_cut(self, cut: Cut) -> None:
+        """Take a rewind or a pivot into account, before an attempt begins.
 
         Raises LedgerError where the ledger is shorter than it was then.
         """
         if self.position.entries < cut.at.entries:
             raise LedgerError(
                 f"cannot use the ledger {self._path}: it holds {self.position.entries} lines, but"
-                f" the rewind to step {cut.step} speaks of {cut.at.entries}; put the whole file"
-                " back"
+                f" the rewind or pivot to step {cut.step} speaks of {cut.at.entries}; put the"
+                " whole file back"
             )
         self._cut = cut
         self._segments.cut(cut.step, cut.at.entries)
 
     @property
     def last_step(self) -> int:
-        """The last step that stands: the last line's, or that of a rewind since."""
+        """The last step that stands: the last line's, or that of a rewind or pivot since."""
         if self._cut is not None and self.position.entries == self._cut.at.entries:
             return self._cut.step
         return self.position.step
