@@ -38,12 +38,13 @@ def policy_text(arms: dict[str, Record] | tuple[str, ...], algorithm: str, unit:
     return "\n".join(lines) + "\n"
 
 
-def make_run(
+def make_run(  # noqa: PLR0913 - each a setting that many tests need
     folder: Path,
     command: list[str],
     *,
     arms: dict[str, Record] | tuple[str, ...] = ("a", "b"),
     every: int = 100,
+    keep_last: int | None = None,
     algorithm: str = "static",
     settings: str = "",
 ) -> Run:
@@ -52,6 +53,7 @@ def make_run(
     lines = ['schema = "stepkeeper.run/1"', 'name = "demo"', "[trainer]"]
     lines += [f"command = {json.dumps(command)}"]
     lines += ["[checkpoint]", f"every_steps = {every}"]
+    lines += [] if keep_last is None else [f"keep_last = {keep_last}"]
     for arm in arms:
         source = folder / "sources" / arm
         source.mkdir(parents=True)

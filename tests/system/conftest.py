@@ -22,7 +22,9 @@ _NUMBERS = itertools.count(1)
 def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """Four crashes, a seal that was fallen back behind, a pivot, a stop."""
     command = scripted(rate=600, kill_at=250, attempts="1,2,3,4", sample_every=100, say_start=True)
-    daemon = Daemon(make_run(tmp_path_factory.mktemp("rich") / "run", command, every=100))
+    daemon = Daemon(
+        make_run(tmp_path_factory.mktemp("rich") / "run", command, every=100, keep_last=20)
+    )
     run = daemon.run
     try:
         daemon.start().until_step(320, 40)

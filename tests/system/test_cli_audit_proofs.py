@@ -164,6 +164,8 @@ def test_what_cannot_be_determined_is_neither_yes_nor_no(tmp_path: Path, simple:
     shutil.copy(away, simple.path / "other.loss.json")
     assert faults(simple) == ["other.loss.json: a second ledger stands beside demo.loss.json"]
     (simple.path / "run.toml").write_text("name = ")
+    assert command("audit", simple.path).code == 1  # by the settings in force
+    shutil.rmtree(simple.path / "settings")
     told = command("audit", simple.path)
     assert (told.code, "run.toml" in told.complaint()) == (2, True)
 

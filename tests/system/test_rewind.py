@@ -251,7 +251,7 @@ def test_a_ledger_that_was_changed_since_stops_the_next_start(run: Run) -> None:
     ledger.write_bytes(b"".join(lines[:-20]))
     told = command("run", run.path)
     assert told.code == 11
-    assert "the rewind to step 100 speaks of 200" in told.complaint()
+    assert "the rewind or pivot to step 100 speaks of 200" in told.complaint()
     assert "entry 200 of step 200 does not end at byte" in faults(run)[0]
 
 
