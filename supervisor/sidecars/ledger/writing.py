@@ -49,10 +49,7 @@ class Outcome(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A rewind to ``step``, or a pivot there, when the ledger ended at ``at``.
-
-    Lines above are no replay's measure: the steps were taken back, or run under another policy.
-    """
+    """A rewind or pivot to ``step`` when the ledger ended at ``at``: lines above measure nothing."""
 
     step: int
     at: LedgerPosition
