@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A rewind or pivot to ``step`` when the ledger ended at ``at``: lines above measure nothing."""
+    """A rewind or pivot to ``step`` when the ledger ended at ``at``; lines above count no more."""
 
     step: int
     at: LedgerPosition
