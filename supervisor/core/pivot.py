@@ -85,7 +85,12 @@ def drop(state: State, why: str) -> Turn:
         effects.append(Answer(pivot.reply, {"error": text}))
     save = state.orders.save
     if save is not None and save.then == "exit":
-        orders = state.orders._replace(serial=state.orders.serial + 1, save=None)
+        # A save asked for before the pivot, whose order it took the place of, is due again.
+        asked = state.saves[-1].serial if state.saves else 0
+        again = SaveOrder(asked, "cadence" if state.settings.boundary else "step", "go")
+        orders = state.orders._replace(
+            serial=state.orders.serial + 1, save=again if asked else None
+        )
         state = replace(state, orders=orders)
         effects.append(GiveOrders(orders))
     return replace(state, pivot=None), effects

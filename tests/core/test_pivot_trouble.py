@@ -179,6 +179,20 @@ def test_a_cancelled_request_takes_its_order_back() -> None:
     assert history.state.life is Life.RUNNING
 
 
+def test_a_save_asked_for_before_a_pivot_is_still_due_when_that_is_cancelled() -> None:
+    history = running(50)
+    history.ask("save", pin=False, note="")
+    asked = history.state.orders.save
+    history.pivot()
+    assert history.state.orders.save != asked
+    history.ask("cancel-pivot", reply=6)
+    assert history.state.orders.save == asked
+    assert history.all_of(GiveOrders)[-1].orders == history.state.orders
+    assert asked is not None
+    history.seal(50, "signal", asked.serial)
+    assert history.state.saves == ()
+
+
 def test_a_trainer_that_leaves_on_a_cancelled_order_is_started_again_under_the_old_policy() -> None:
     history = asked_at(150)
     history.steps(151, 200)
