@@ -19,6 +19,7 @@ STARTING_SECONDS = 20.0  # from the lock to the socket: the ledger is read back 
 ABSENCE_SECONDS = 10.0  # a supervisor that is being restarted comes back within
 PATIENCE_SECONDS = 5.0
 _POLL = 0.05
+_TRAINED = ("starting", "running", "stopping")  # lives in which there is a trainer to end
 
 
 def ask(run: Path, verb: str, fields: dict[str, Any]) -> dict[str, Any] | None:
@@ -77,11 +78,13 @@ class Patience:
             facts = request(self._run, "status", {}, 1.0)
         except UnknownError:
             return
-        trouble, attempt = facts.get("trouble"), facts.get("attempt") or {}
-        why = f", training is held: {trouble}" if trouble else ""
-        text = f"waiting: the run is {facts.get('life')}, doing {attempt.get('doing')}{why}"
+        trouble, life = facts.get("trouble"), str(facts.get("life"))
+        doing = (facts.get("attempt") or {}).get("doing") if life in _TRAINED else None
+        parts = [f"waiting: the run is {life}", *([f"doing {doing}"] if doing else [])]
+        parts += [f"training is held: {trouble}"] if trouble else []
+        text = ", ".join(parts) + (self._advice if life in _TRAINED else "")
         if text != self._said:
-            printing.note(text + self._advice)
+            printing.note(text)
             self._said = text
 
 

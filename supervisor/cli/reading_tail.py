@@ -6,6 +6,7 @@ Imports next to nothing: it must answer at once on a ledger of any length.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,8 +19,9 @@ from supervisor.cli.reading_follow import follow as until_interrupted
 from supervisor.errors import UnknownError
 from supervisor.sidecars.tailing import Tail, follow, tail_at
 
-_HEAD = ("step", "loss", "arm", "lr", "policy", "attempt", "time")
-_WIDTHS = (8, 10, 14, 9, 6, 7, 24)
+_WIDTHS = {"step": 8, "loss": 10, "arm": 14, "lr": 9, "policy": 6, "attempt": 7, "time": 24}
+_HEAD = tuple(_WIDTHS)
+_ARM = re.compile(rb'"arm":"([^"]*)"')
 
 
 def tail(
@@ -47,19 +49,20 @@ def tail(
                 "written by stepkeeper run"
             ) from None
         found = Tail([], 0)
+    table = _Table(path, found.lines, as_json=as_json)
     if not as_json:
-        printing.say(_row(_HEAD))
-    _show(found, path, as_json=as_json)
-    return until_interrupted(_Following(path, found.offset, as_json=as_json).look) if go_on else 0
+        printing.say(table.row(_HEAD))
+    table.show(found)
+    return until_interrupted(_Following(path, found.offset, table).look) if go_on else 0
 
 
 class _Following:
     """Shows each line once, as soon as it is whole."""
 
-    def __init__(self, path: Path, offset: int, *, as_json: bool) -> None:
+    def __init__(self, path: Path, offset: int, table: _Table) -> None:
         self._path = path
         self._offset = offset
-        self._as_json = as_json
+        self._table = table
 
     def look(self) -> bool:
         """Whether there was anything new. Raises UnknownError for a ledger that got shorter."""
@@ -75,29 +78,51 @@ class _Following:
                 f"cannot follow {self._path} any more: it holds {size} bytes, it held "
                 f"{self._offset}; run stepkeeper audit"
             )
-        _show(found, self._path, as_json=self._as_json)
+        self._table.show(found)
         self._offset, before = found.offset, self._offset
         return found.offset > before
 
 
-def _show(found: Tail, path: Path, *, as_json: bool) -> None:
-    for start, line in found.torn:
-        printing.complain(f"cannot read {path.name} at byte {start}: torn, {_begin(line)}")
-    text = list(_raw(found.lines) if as_json else _rows(found.lines, path))
-    if text:
-        printing.say("\n".join(text))
+class _Table:
+    """Columns of a fixed width, since what comes later is not known: arms as wide as those so far.
+
+    A mix of arms in one step is long.
+    """
+
+    def __init__(self, path: Path, lines: Iterable[bytes], *, as_json: bool) -> None:
+        self._path = path
+        self._as_json = as_json
+        found = (_ARM.search(line) for line in lines)
+        arm = max((len(match[1]) for match in found if match), default=0)
+        self._widths = [max(width, arm * (name == "arm")) for name, width in _WIDTHS.items()]
+
+    def show(self, found: Tail) -> None:
+        """Print lines, and complain of those that cannot be read."""
+        name = self._path.name
+        for start, line in found.torn:
+            printing.complain(f"cannot read {name} at byte {start}: torn, {_begin(line)}")
+        text = list(_raw(found.lines) if self._as_json else self._rows(found.lines))
+        if text:
+            printing.say("\n".join(text))
+
+    def row(self, cells: tuple[str, ...]) -> str:
+        """One line; numbers to the right."""
+        return "  ".join(
+            cell.ljust(width) if name in ("arm", "time") else cell.rjust(width)
+            for name, cell, width in zip(_HEAD, cells, self._widths, strict=True)
+        ).rstrip()
+
+    def _rows(self, lines: Iterable[bytes]) -> Iterable[str]:
+        for line in lines:
+            try:
+                yield self.row(_cells(json.loads(line)))
+            except (ValueError, KeyError, TypeError, AttributeError):
+                name = self._path.name
+                printing.complain(f"cannot read a line of {name}: no step, {_begin(line)}")
 
 
 def _raw(lines: Iterable[bytes]) -> Iterable[str]:
     return (line.decode("ascii", "backslashreplace") for line in lines)
-
-
-def _rows(lines: Iterable[bytes], path: Path) -> Iterable[str]:
-    for line in lines:
-        try:
-            yield _row(_cells(json.loads(line)))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            printing.complain(f"cannot read a line of {path.name}: no step, {_begin(line)}")
 
 
 def _cells(fields: dict[str, Any]) -> tuple[str, ...]:
@@ -112,15 +137,6 @@ def _cells(fields: dict[str, Any]) -> tuple[str, ...]:
         str(fields["attempt"]),
         f"{printing.plain(fields['time'])}{mark}",
     )
-
-
-def _row(cells: tuple[str, ...]) -> str:
-    """Columns of a fixed width, since what comes later is not known; numbers to the right."""
-    step, loss, arm, *rest = (
-        cell.ljust(width) if name in ("arm", "time") else cell.rjust(width)
-        for name, cell, width in zip(_HEAD, cells, _WIDTHS, strict=True)
-    )
-    return "  ".join((step, loss, arm, *rest)).rstrip()
 
 
 def _begin(line: bytes) -> str:

@@ -101,7 +101,9 @@ def test_a_stop_that_takes_long_says_what_it_waits_for(
     told = command("stop", daemon.run.path)
     assert told.code == 0
     assert told.err.startswith("waiting: the run is stopping, doing save; stop --now kills")
-    assert len(told.err.splitlines()) <= 2  # each thing once: stopping, then draining
+    said = told.err.splitlines()
+    assert len(said) == len(set(said))  # each thing once
+    assert [line for line in said if "draining" in line and "stop --now" in line] == []
 
 
 def test_a_plan_is_made_from_the_pace_between_waits(supervise: Supervise) -> None:
@@ -174,3 +176,14 @@ def _as_nobody(*words: str) -> tuple[int, str]:
     with os.fdopen(read) as file:
         said = file.read()
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), said
+
+
+def test_long_names_of_arms_leave_the_columns_of_a_tail_in_line(supervise: Supervise) -> None:
+    daemon = supervise(scripted(steps=20)).start()
+    assert daemon.wait() == 0
+    ledger = daemon.run.path / "demo.loss.json"
+    ledger.write_text(
+        ledger.read_text().replace('"arm":"a"', '"arm":"code=4 docstrings=5 names=3"')
+    )
+    head, *rows = command("tail", daemon.run.path, "-n", 20).out.splitlines()
+    assert {row[: row.index("Z")].rindex(" ") + 1 for row in rows} == {head.index("time")}
