@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import tomllib
@@ -20,6 +21,7 @@ from supervisor.cli.status_words import lines
 from supervisor.control.asking import request
 from supervisor.errors import UnknownError
 from supervisor.process.identity import stat
+from supervisor.process.locks import holders
 from supervisor.sidecars.checkpoints.seals import SealRecord
 
 Attempt = dict[str, Any] | None
@@ -219,6 +221,20 @@ def _is_suspended(pid: int) -> bool:
     return facts is not None and facts.state in "Tt"
 
 
+def _silent(run: Path) -> str:
+    """What to do about a supervisor that holds its lock and says nothing."""
+    text = "the supervisor holds the run but does not answer"
+    pids = [pid for pid in holders(run / "run.lock") if pid != os.getpid()]
+    if not pids:
+        return text
+    if _is_suspended(pids[0]):
+        return f"{text}: it is suspended by a signal; kill -CONT {pids[0]}"
+    return (
+        f"{text}: if that lasts, kill -KILL {pids[0]}, then stepkeeper run "
+        f"{shlex.quote(str(run))}; the trainer goes on meanwhile"
+    )
+
+
 def _alarms(facts: dict[str, Any], folder: Path) -> list[str]:
     """What somebody should look at, and what to do about it."""
     run, found = shlex.quote(facts["run"]), []
@@ -240,5 +256,5 @@ def _alarms(facts: dict[str, Any], folder: Path) -> list[str]:
     if facts["trouble"]:
         found.append(f"training is held: {facts['trouble']}")
     if facts["supervisor"]["alive"] and not facts["supervisor"]["answers"]:
-        found.append("the supervisor holds the run but does not answer")
+        found.append(_silent(folder))
     return found

@@ -71,6 +71,18 @@ def test_a_suspended_trainer_is_named_with_what_wakes_it(supervise: Supervise) -
     wait_until(lambda: command("status", daemon.run.path).code == 0, "the trainer to go on", 20)
 
 
+def test_a_suspended_supervisor_is_named_with_what_wakes_it(supervise: Supervise) -> None:
+    daemon = supervise(scripted(every=1000, rate=200), every=1000).start()
+    daemon.until_step(20)
+    os.kill(daemon.pid, signal.SIGSTOP)
+    try:
+        told = command("status", daemon.run.path)
+    finally:
+        os.kill(daemon.pid, signal.SIGCONT)
+    assert told.code == 1
+    assert f"it is suspended by a signal; kill -CONT {daemon.pid}" in told.out
+
+
 def test_a_released_run_is_no_alarm(supervise: Supervise) -> None:
     daemon = supervise(scripted(every=1000, rate=200), every=1000).start()
     daemon.until_step(20)
