@@ -238,12 +238,16 @@ def sealed(state: State, event: Sealed) -> Turn:
     effects: list[Effect] = [Say(f"head {event.head}")]
     state, more = _keep_promises(state, first.save, event.step)
     effects += more
+    seals = with_seal(state, point)
+    # As long as there is a seal before them: whoever falls back to it runs them again.
+    own = (seal.bandit for seal in seals if seal.policy == attempt.policy)
+    oldest = min(bandit.finished for bandit in own if bandit is not None)
     state = replace(
         state,
         attempt=attempt,
         pending=state.pending[1:],
-        seals=with_seal(state, point),
-        named=tuple(p for p in state.named if p.phase > first.bandit.finished),
+        seals=seals,
+        named=tuple(phase for phase in state.named if phase.phase > oldest),
         restarts=restarts,
         sealed_before=True,
     )

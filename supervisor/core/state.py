@@ -208,7 +208,7 @@ class Pivot:
 class State:
     """Everything the next decision depends on, but the event and the time.
 
-    ``named`` are phases since the newest seal that ran otherwise than decided, as reported.
+    ``named`` are phases since the oldest seal that ran otherwise than decided, as reported.
     ``longest_save`` is the slowest that any attempt of this supervisor reported, in seconds.
     ``trouble`` says what keeps the disk from taking what is written; while it is not empty the
     trainer is held, and nothing is to be made of its silence.

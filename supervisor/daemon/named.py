@@ -1,4 +1,4 @@
-"""Find the phases that dead attempts named since the newest seal, for the replay that follows."""
+"""Find the phases that dead attempts named since a seal, for the replay that follows."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from trainer.contract.wire import Phase, PhaseOrder
 
 
 def named_phases(
-    run: Path, newest: SealRecord | None, policy: int, cut: int
+    run: Path, since: SealRecord | None, policy: int, cut: int
 ) -> tuple[PhaseOrder, ...]:
-    """Every phase reported after the newest seal by attempts that have ended, the last one's word.
+    """Every phase reported after ``since`` by attempts that have ended, the last one's word.
 
     They ran as reported, whatever the bandit decides now: a repeated phase, say, or one whose
     arm was retired on the way. What attempts up to number ``cut`` did was taken back by a rewind.
     Costs a read of those reports.
     """
-    first = max(newest.attempt if newest else 1, cut + 1)
+    first = max(since.attempt if since else 1, cut + 1)
     found: dict[int, PhaseOrder] = {}
     numbers = [number for number in attempts.numbers(run) if number >= first]
     for number in numbers:
@@ -30,8 +30,8 @@ def named_phases(
         if record.policy != policy or (record.ended is None and number == numbers[-1]):
             continue
         position = ReportsPosition(number, 0, 0)
-        if newest is not None and newest.attempt == number:
-            position = ReportsPosition(**newest.reports._asdict())
+        if since is not None and since.attempt == number:
+            position = ReportsPosition(**since.reports._asdict())
         for phase in _phases(run, position):
             found[phase.phase] = phase
     return tuple(found.values())

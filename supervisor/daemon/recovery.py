@@ -15,6 +15,7 @@ from supervisor.core import bandit as bandits
 from supervisor.core.beginning import Found
 from supervisor.core.messages import ResumePoint
 from supervisor.core.policy import Policy
+from supervisor.core.proving import BEFORE_USE
 from supervisor.core.state import (
     KEPT_SEALS,
     NO_ORDERS,
@@ -70,7 +71,6 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     _tidy(run)
     rewound = complete(run)
     head, seals = _seals(config)
-    newest = seals[0] if seals else None
     for lost, how in attempts.mend(run, clock.wall(), newest_policy(run, journal)).items():
         say(f"the record of attempt {lost} is {how}, as a power cut leaves it", alarm=True)
     last = attempts.last(run)
@@ -85,8 +85,10 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     reckoning = reckon(run, policy.number, max(start.after, cut), state.seals)
     state = replace(state, restarts=reckoning.restarts)
     found = find(parts, head, last, journal, reckoning.best, pidfd=left.pidfd if left else -1)
+    # Where the newest is bad, an older one is gone back to: what ran since that one counts.
+    since = seals[:BEFORE_USE][-1] if seals else None
     state = replace(
-        state, orders=orders_left(run), named=named_phases(run, newest, policy.number, cut)
+        state, orders=orders_left(run), named=named_phases(run, since, policy.number, cut)
     )
     if found.attempt is not None:
         state = settings_of_attempt(_restored(state, found.attempt, head), run, last)

@@ -19,10 +19,11 @@ from supervisor.core.messages import (
     ReportsPosition,
     Say,
     SignalTrainer,
+    Spawn,
     Verify,
 )
 from supervisor.core.state import Life, State
-from tests.support.history import History, fresh_state, running, step_report, with_seals
+from tests.support.history import History, fresh_state, point, running, step_report, with_seals
 from trainer.contract.wire import (
     ArmResult,
     Checkpoint,
@@ -150,6 +151,27 @@ def test_a_repeated_phase_is_told_of_and_its_mix_is_kept_for_a_replay() -> None:
     assert [phase.phase for phase in orders.phases] == [1, 2]
     assert orders.phases[1].weights == weights
     assert orders.phases[1].steps == 10
+
+
+def test_a_fall_back_gives_the_phases_that_ran_between_both_seals_as_they_ran() -> None:
+    history = running(10)
+    history.phase(1, 1, 10)
+    history.steps(11, 12)
+    history.seal(12)
+    history.steps(13, 30)
+    history.phase(2, 11, 30, repeated=True)  # longer than decided
+    ran = history.state.named[-1]
+    history.seal(30)
+    for _ in range(3):
+        history.end(status=1)
+        history.wait()
+        history.spawned()
+        history.ready()
+    history.end(status=1)
+    history.wait()
+    spawn = history.all_of(Spawn)[-1]
+    assert spawn.resume == point(12)
+    assert ran in spawn.orders.phases
 
 
 def long_life(last: int) -> list[Report]:

@@ -8,6 +8,7 @@ from supervisor.core.bandit import fresh
 from supervisor.core.beginning import Found
 from supervisor.core.messages import Cause, ReportsPosition
 from supervisor.core.policy import Policy
+from supervisor.core.proving import BEFORE_USE
 from supervisor.core.restarting import Outcome, Restarts
 from supervisor.core.state import (
     KEPT_SEALS,
@@ -55,7 +56,7 @@ def recover(
         last_attempt=last.attempt if last else 0,
         seals=points,
         orders=disk.orders,
-        named=_named(disk, seals[0] if seals else None, policy.number),
+        named=_named(disk, seals[:BEFORE_USE][-1] if seals else None, policy.number),
         restarts=replace(restarts, best=best),
     )
     attempt = None
