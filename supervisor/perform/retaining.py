@@ -13,6 +13,7 @@ from supervisor.core.retention import Fate, Held, Marks, Retention, judge
 from supervisor.errors import StepkeeperError
 from supervisor.perform.output import say
 from supervisor.perform.parts import Parts
+from supervisor.process.signals import held_from_threads
 from supervisor.sidecars import archive
 from supervisor.sidecars.checkpoints import marks
 from supervisor.sidecars.checkpoints.holdings import delete, holdings
@@ -69,7 +70,8 @@ def _delete(parts: Parts, held: Held) -> bool:
         return False
     if blocks >= 0:
         # Beside the writer thread, which has the ledger's lines to write in the meantime.
-        Thread(target=os.close, args=(blocks,), name="deletion", daemon=True).start()
+        with held_from_threads():
+            Thread(target=os.close, args=(blocks,), name="deletion", daemon=True).start()
     return True
 
 

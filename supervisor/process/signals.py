@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import socket
+import threading
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Self
 
@@ -21,6 +22,16 @@ def block() -> None:
     Holds for the calling thread alone, so no other one may run any more: it would take them.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+
+
+@contextlib.contextmanager
+def held_from_threads() -> Iterator[None]:
+    """A thread started meanwhile takes no handled signal, so none is lost to it over a re-exec."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Signals:
@@ -81,4 +92,5 @@ def hold_back(signals: Signals) -> None:
     block()
     numbers = {name: number for number, name in _NAMES.items()}
     for signalled in signals.drain():
-        os.kill(os.getpid(), numbers[signalled.name])
+        # To this thread: another one, of a library perhaps, does not block it and would take it.
+        signal.pthread_kill(threading.get_ident(), numbers[signalled.name])

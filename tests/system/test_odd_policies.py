@@ -47,7 +47,7 @@ def test_a_source_that_cannot_be_looked_at_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["pivot.json", "demo.samples.json", "attempts/000001/attempt.json", "policies/0001.toml"],
+    ["pivot.json", "demo.samples.json", "policies/0001.toml"],
 )
 def test_a_record_that_cannot_be_used_refuses_the_start_in_one_line(
     supervise: Supervise, name: str

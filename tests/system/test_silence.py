@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import selectors
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,14 +25,18 @@ POLICY = HangPolicy(least=1.0, first_step=1.0)
 class Turns:
     """Turns of the loop beside a real process that is silent, at times that the test gives."""
 
-    def __init__(self, run: Path, pid: int, *, judges: bool) -> None:
+    def __init__(
+        self, run: Path, pid: int, selector: selectors.BaseSelector, *, judges: bool
+    ) -> None:
         identity = identify(pid, TOKEN)
         assert identity is not None
         self.put: list[Event] = []
         self.checkpoints = run / "checkpoints"
         self.checkpoints.mkdir()
         self.history: History = running(20, fresh_state(hang=POLICY))
-        self.following = Following(run, ReportsPosition(1, 21, 0), adopt(identity), self.put.append)
+        self.following = Following(
+            run, ReportsPosition(1, 21, 0), adopt(identity), self.put.append, selector
+        )
         self.silence = Silence(run, self.put.append, judges=judges)
         self.now = 1000.0
         self.turn(0.0)
@@ -49,7 +54,9 @@ def turns(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Turns]:
     command = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
     with subprocess.Popen(command, env={"STEPKEEPER_TOKEN": TOKEN}) as process:
         try:
-            yield Turns(tmp_path, process.pid, judges=getattr(request, "param", True))
+            with selectors.DefaultSelector() as selector:
+                judges = getattr(request, "param", True)
+                yield Turns(tmp_path, process.pid, selector, judges=judges)
         finally:
             process.kill()
 
