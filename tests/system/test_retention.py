@@ -160,9 +160,9 @@ def test_a_deletion_survives_the_death_of_the_supervisor_before_any_call(
             is_whole(run)
             last = max(run.seals())
             daemon.start().until_seal(last + 50)
+            daemon.until(lambda run=run: len(run.checkpoints()) == 2, "the deletions")
             assert daemon.stop() == 0
             is_whole(run)
-            assert len(run.checkpoints()) == 2
         finally:
             daemon.finish()
         if survived:
