@@ -13,6 +13,7 @@ import pytest
 from tests.support.daemon import Daemon
 from tests.support.runs import ROOT, make_run
 
+LONG = ("test_chaos.py", "test_demo.py", "test_pivot.py", "test_architecture.py")
 FAILED = pytest.StashKey[bool]()
 
 # Whoever starts the suite in the background may have it ignore these, and every program that a
@@ -36,6 +37,11 @@ def pytest_runtest_makereport(
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``pytest --thorough``: every case of the slow proofs, where the suite takes a fixed part."""
     parser.addoption("--thorough", action="store_true", help="every case of the slow proofs")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take minutes begin first, so that one of two processes is not alone at the end."""
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 @pytest.fixture

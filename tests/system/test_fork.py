@@ -183,7 +183,7 @@ def test_a_fork_whose_parent_is_not_what_it_says_is_found(parent: Run, tmp_path:
 def test_what_cannot_be_forked_is_refused_and_leaves_nothing(parent: Run, tmp_path: Path) -> None:
     new = tmp_path / "new"
     told = command("fork", parent.path, new, "--step", 120)
-    assert (told.code, "are 100 and 150" in told.complaint()) == (1, True)
+    assert (told.code, "of step 100 and of step 150" in told.complaint()) == (1, True)
     bad = tmp_path / "bad.toml"
     bad.write_text(policy_text({"zz": {}}, "ucb1", "share"))
     told = command("fork", parent.path, new, "--policy", bad)
