@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from supervisor import clock
 from supervisor.core.messages import Verdict, Verified, Verify
 from supervisor.core.state import Attempt
 from supervisor.sidecars.checkpoints.verifying import Verifier
 
-TRIES = 3  # a reader that died, killed for memory perhaps, says nothing against the checkpoint
+TRIES = 6  # a reader that died, killed for memory perhaps, says nothing against the checkpoint
+PAUSE_SECONDS = 0.5  # before the second try, doubling: memory comes back
 
 
 class _Waiting(NamedTuple):
@@ -39,6 +41,7 @@ class ReadBack:
         self._waiting: deque[_Waiting] = deque()
         self._current: _Waiting | None = None
         self._tries = 0
+        self._not_before: float | None = None
 
     def add(self, effect: Verify, attempt: Attempt | None) -> None:
         """Read this one back after those before it; ``attempt`` says what it must agree with."""
@@ -60,11 +63,13 @@ class ReadBack:
         if verdict is None or self._current is None:
             return
         self._selector.unregister(descriptor)
-        self._tries += 1
-        if verdict.problem.startswith("cannot tell") and self._tries < TRIES:
+        self._conclude(self._current, verdict)
+
+    def keep_up(self, now: float) -> None:
+        """Try again what could not be told, once it is time."""
+        if self._not_before is not None and now >= self._not_before and self._current is not None:
+            self._not_before = None
             self._start(self._current)
-        else:
-            self._conclude(self._current, verdict)
 
     def close(self) -> None:
         """End the child if it still runs."""
@@ -86,12 +91,16 @@ class ReadBack:
                 n_params=current.n_params,
             )
         except OSError as error:
-            problem = f"cannot read {effect.name} back: {error}"
+            problem = f"cannot tell whether {effect.name} is good: {error.strerror or error}"
             self._conclude(current, Verdict(effect.step, effect.name, "", 0, "", problem))
             return
         self._selector.register(descriptor, selectors.EVENT_READ, "verifier")
 
     def _conclude(self, current: _Waiting, verdict: Verdict) -> None:
+        self._tries += 1
+        if verdict.problem.startswith("cannot tell") and self._tries < TRIES:
+            self._not_before = clock.monotonic() + PAUSE_SECONDS * 2 ** (self._tries - 1)
+            return
         self._current = None
         self._put(Verified(current.effect.attempt, verdict))
         if self._waiting:

@@ -43,6 +43,7 @@ class Readers:
 
     def keep_up(self, state: State, now: float) -> str:
         """Go on with what nobody waits for; what a start waits for, in words, or empty."""
+        self._readback.keep_up(now)
         self._proofs.keep_up(state, now, busy=self._readback.busy)
         return self._proofs.progress()
 
