@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -99,6 +100,27 @@ def test_a_whole_line_that_lacks_only_its_newline_gets_it_at_open(path: Path) ->
     assert (ledger.torn, ledger.position.entries) == (None, 6)
     assert ledger.position.bytes == path.stat().st_size
     ledger.close()
+
+
+def test_that_newline_is_durable_before_any_line_follows_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lost with later lines kept, it would leave a ledger whose first line names no run."""
+    new(path).close()
+    ledger = again(path)
+    ledger.begin(1, 0, "")
+    ledger.record(1, 1, [step(1)], WALL)
+    ledger.close()
+    path.write_bytes(path.read_bytes()[:-1])
+    synced, real = [], os.fdatasync
+
+    def fdatasync(descriptor: int) -> None:
+        real(descriptor)
+        synced.append(path.read_bytes()[-1:])
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    again(path).close()
+    assert synced[-1] == b"\n"
 
 
 @pytest.mark.parametrize("newline", [b"", b"\n"])

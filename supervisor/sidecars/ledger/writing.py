@@ -90,6 +90,7 @@ class Ledger:
             found = read_back(file.descriptor, path, run, after)
             if found.bare:
                 file.append(b"\n")
+                file.sync()  # lost before later lines, it would spoil the first of all
         except BaseException:
             file.close()
             raise
