@@ -135,4 +135,5 @@ class ChainWalk:
         self.offset += len(line) + 1
         if stated(line) is not None:
             self._stray += 1
-            self.suspect = self.suspect or self.line
+            # A power cut may leave zeros for a line's beginning and keep its end: that is torn.
+            self.suspect = self.suspect or (0 if b"\0" in line else self.line)

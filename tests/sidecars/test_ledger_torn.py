@@ -123,6 +123,22 @@ def test_that_newline_is_durable_before_any_line_follows_it(
     assert synced[-1] == b"\n"
 
 
+@pytest.mark.parametrize("zeros", [1, 40, 150])
+def test_a_first_line_whose_beginning_a_power_cut_took_is_torn_and_recorded_anew(
+    path: Path, zeros: int
+) -> None:
+    ledger = new(path)
+    ledger.record(1, 1, [step(1)], WALL)
+    ledger.close()
+    path.write_bytes(b"\0" * zeros + path.read_bytes()[zeros:])
+    ledger = again(path)
+    ledger.begin(1, 0, "")
+    ledger.record(1, 1, steps(1, 3), LATER)
+    ledger.close()
+    found = audit(path)
+    assert (found.fault, found.entries, found.torn_regions) == ("", 3, 1)
+
+
 @pytest.mark.parametrize("newline", [b"", b"\n"])
 @pytest.mark.parametrize("count", [1, 7, 4096, 200_000])
 def test_a_tail_of_zeros_is_closed_off(path: Path, count: int, newline: bytes) -> None:
