@@ -16,9 +16,10 @@ pytestmark = pytest.mark.system
 def test_steps_behind_the_pin_run_anew_and_are_no_unequal_replay(
     supervise: Callable[..., Daemon], *, killed_before_its_first_line: bool
 ) -> None:
-    daemon = supervise(scripted(every=50, rate=200), every=50).start()
-    daemon.until_seal(100)
-    daemon.until_step(max(daemon.run.seals()) + 10)
+    daemon = supervise(scripted(every=9000, rate=200), every=9000).start()
+    daemon.until_step(30)
+    assert daemon.cli("save", "{run}").returncode == 0
+    daemon.until_step(max(daemon.run.seals()) + 40)
     daemon.kill()
     end_all(daemon.run)
     reached = daemon.run.last_step()
