@@ -13,12 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench.demo import demo_run
 from tests.bench.figures import Figure, say, table
-from tests.bench.watching import moment_of_death, started, until
-from tests.support.runs import Run, make_run, scripted
+from tests.bench.watching import Tail, moment_of_death, started, until
+from tests.support.runs import ROOT, Run, make_run, scripted
 
 BARE = [sys.executable, "-S", "-c", "import time; print(time.perf_counter())"]
 
@@ -44,12 +45,23 @@ def main(words: list[str]) -> int:
         ]
         if not options.no_demo:
             say("restart: demo preset ...")
-            kills = _rounds(demo_run(Path(folder) / "demo", every=10), 2 if options.quick else 7)
-            figures.append(Figure("kill to first step, demo preset", "ms", kills["step"], 1500.0))
+            demo = demo_run(Path(folder) / "demo", every=10)
+            kills = _rounds(demo, 2 if options.quick else 7, beside=_bare_start)
+            figures += [
+                Figure("kill to first step, demo preset", "ms", kills["step"], 1500.0),
+                Figure("  the same trainer started bare, from the same .bin", "ms", kills["bare"]),
+                Figure("  restarted / bare", "", _ratios(kills["step"], kills["bare"]), 1.1),
+            ]
     return table("restart", figures)
 
 
-def _rounds(run: Run, count: int) -> dict[str, list[float]]:
+def _ratios(some: list[float], others: list[float]) -> list[float]:
+    return [one / other for one, other in zip(some, others, strict=True)]
+
+
+def _rounds(
+    run: Run, count: int, beside: Callable[[Run], float] | None = None
+) -> dict[str, list[float]]:
     """Milliseconds of each kind, over ``count`` kills in one life of the supervisor."""
     seen: dict[str, list[float]] = {}
     with started(run):
@@ -58,7 +70,7 @@ def _rounds(run: Run, count: int) -> dict[str, list[float]]:
             attempt = len(run.attempts())
             until(lambda sealed=sealed: _all_sealed(run, sealed), "a new seal", 120, 0.005)
             pid = run.trainer_pid()
-            seen.setdefault("bare", []).append(_bare())
+            seen.setdefault("bare", []).append(beside(run) if beside else _bare())
             killed = time.perf_counter()
             died = moment_of_death(pid, lambda pid=pid: os.kill(pid, signal.SIGKILL))
             attempt = max(attempt, len(run.attempts()))
@@ -81,6 +93,47 @@ def _bare() -> float:
     began = time.perf_counter()
     done = subprocess.run(BARE, capture_output=True, check=True, stdin=subprocess.DEVNULL)
     return 1000 * (float(done.stdout) - began)
+
+
+def _bare_start(run: Run) -> float:
+    """From the start of the same trainer by hand to its first step, while the run's own stands."""
+    own = run.trainer_pid()
+    newest = run.path / f"checkpoints/step_{max(run.seals()):06d}.bin"
+    with tempfile.TemporaryDirectory(prefix="stepkeeper-bench-") as folder:
+        reports = Path(folder) / "reports.jsonl"
+        env = {
+            **os.environ,  # noqa: TID251 - as a supervisor passes it on
+            "PYTHONPATH": str(ROOT),
+            "STEPKEEPER_RUN": str(run.path),
+            "STEPKEEPER_ATTEMPT": "1",
+            "STEPKEEPER_REPORTS": str(reports),
+            "STEPKEEPER_ORDERS": str(run.path / "orders.json"),
+            "STEPKEEPER_RESUME": str(newest),
+        }
+        os.kill(own, signal.SIGSTOP)
+        began = time.perf_counter()
+        command = [sys.executable, "-m", "trainer"]
+        process = subprocess.Popen(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            steps = Tail(reports)
+            found: list[dict[str, object]] = []
+
+            def stepped() -> bool:
+                found.extend(line for line in steps.new() if line["report"] == "step")
+                return bool(found)
+
+            until(stepped, "a step of the bare trainer", 60, 0.01)
+        finally:
+            process.kill()
+            process.wait()
+            os.kill(own, signal.SIGCONT)
+    return 1000 * (float(str(found[0]["at"])) - began)
 
 
 def _first_step(run: Run, attempt: int) -> float:
