@@ -100,4 +100,6 @@ def _mounts() -> list[str]:
 
 
 def _groups(name: str) -> list[str]:
-    return [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{name}")]
+    """Control groups of that name; those of others may go while we look."""
+    found = os.walk("/sys/fs/cgroup", onerror=lambda _: None)
+    return [f"{folder}/{name}" for folder, inner, _ in found if name in inner]
