@@ -219,7 +219,6 @@ class Trainer:
     def finish_turn(self) -> None:
         """Faults, then saves, holds and ends; the only place that looks at requests."""
         self.end_here()
-        self.read_orders()
         self.answer_requests()
         told = False
         while self.orders["hold"] is not None and not self.over:
@@ -227,7 +226,6 @@ class Trainer:
                 self.reports.send("doing", what="wait", step=self.step)
                 told = True
             pause(0.01)
-            self.read_orders()
             self.answer_requests()
 
     def end_here(self) -> None:
@@ -246,13 +244,15 @@ class Trainer:
     def answer_requests(self) -> None:
         """At most one checkpoint for all that is asked at this step's end."""
         options = self.options
+        asked = self.asked_to_save  # an order is on disk before the signal that announces it
+        self.read_orders()
         order = self.orders["save"]
         if order is not None and order["serial"] == self.honoured:
             order = None
         boundary = self.step % options.every == 0
         last = self.step >= options.steps
         ordered = order is not None and (order["align"] == "step" or boundary or last)
-        signalled = self.asked_to_save and order is None
+        signalled = asked and order is None
         signalled = signalled and (boundary or options.sigusr1 == "now")
         reason = "signal" if ordered or signalled else "cadence" if boundary else ""
         if self.asked_to_stop or (last and not options.no_final):
