@@ -28,11 +28,11 @@ from supervisor.core.messages import (
 from supervisor.core.proving import REFUSED, unproved, wait
 from supervisor.core.restarting import MIDDLE, Again, FallBack, GiveUp, Outcome, Restarts
 from supervisor.core.saving import tell_replay
+from supervisor.core.snapshots import moment_of
 from supervisor.core.state import (
     Attempt,
     Ending,
     Life,
-    PendingSeal,
     PivotStage,
     SealPoint,
     State,
@@ -70,24 +70,12 @@ def ended(state: State, event: Ended, now: float) -> Turn:
     for visible in event.visible:
         if visible.step in known:
             continue
-        if visible.step != attempt.last_step or visible.step == attempt.resumed:
+        moment = moment_of(state, visible.step, attempt.position)
+        if moment is None or visible.step == attempt.resumed:
             text = f"{visible.name} is not at the last reported step {attempt.last_step}: set aside"
             effects.append(Say(text, alarm=True))
             continue
-        found = PendingSeal(
-            visible.step,
-            visible.name,
-            "",
-            attempt.position,
-            state.bandit,
-            attempt.sample if attempt.sample == visible.step else None,
-            "unreported",
-            None,
-        )
-        if attempt.recorded and attempt.recorded.step == visible.step:
-            replay = (attempt.proved, attempt.consistent)
-            found = replace(found, ledger=attempt.recorded, replay=replay)
-        pending = (*pending, found)
+        pending = (*pending, replace(moment, name=visible.name, reason="unreported"))
         effects.append(Verify(attempt.number, visible.step, visible.name, ""))
     state = replace(state, life=Life.DRAINING, deadline=None, attempt=attempt, pending=pending)
     return drained(state, effects, now)

@@ -26,6 +26,7 @@ from supervisor.core.messages import (
     SignalTrainer,
 )
 from supervisor.core.saving import checkpoint_written
+from supervisor.core.snapshots import save_begun
 from supervisor.core.state import Attempt, Life, State
 from trainer.contract.wire import (
     Checkpoint,
@@ -143,8 +144,7 @@ def _take_other(state: State, report: Report, event: Reports) -> Turn:
         case Ready():
             return _ready(state, attempt, report)
         case Doing():
-            changed = replace(attempt, doing=report.what, at=report.at)
-            return replace(state, attempt=_measured(changed, None)), []
+            return _doing(state, attempt, report, event), []
         case Phase():
             return _phase(replace(state, attempt=_measured(attempt, report.at)), report)
         case Checkpoint():
@@ -189,6 +189,12 @@ def _ready(state: State, attempt: Attempt, report: Ready) -> Turn:
         effects += [GiveOrders(state.orders), SignalTrainer(attempt.number, "USR1")]
     state, more = pivots.order_exit(state)
     return state, effects + more
+
+
+def _doing(state: State, attempt: Attempt, report: Doing, event: Reports) -> State:
+    changed = replace(attempt, doing=report.what, at=report.at)
+    state = replace(state, attempt=_measured(changed, None))
+    return save_begun(state, report.step, event.position) if report.what == "save" else state
 
 
 def _phase(state: State, report: Phase) -> Turn:

@@ -121,7 +121,9 @@ def note_checkpoint(state: State, report: Checkpoint) -> State:
     pivot = state.pivot
     if pivot is None or pivot.stage is not PivotStage.REQUESTED or not pivot.serial:
         return state
-    unordered = report.save is None and report.step >= pivot.asked_step
+    last = state.attempt.last_step if state.attempt is not None else report.step
+    # One that is reported late was begun before it could answer anything.
+    unordered = report.save is None and report.step == last and last >= pivot.asked_step
     # One that ignores signal and order alike is given a whole cadence: the first boundary may
     # have come before the order did, as a repeated fold cannot tell.
     late = report.step >= pivot.asked_step + state.settings.cadence

@@ -24,9 +24,9 @@ from supervisor.core.messages import (
     Verify,
 )
 from supervisor.core.restarting import Restarts
+from supervisor.core.snapshots import moment_of, placed
 from supervisor.core.state import (
     Life,
-    PendingSeal,
     PivotStage,
     SaveRequest,
     SealPoint,
@@ -68,27 +68,18 @@ def checkpoint_written(state: State, report: Checkpoint, event: Reports) -> Turn
     attempt = state.attempt
     if attempt is None:
         return state, []
+    told = {p.step for p in state.pending} | {seal.point.step for seal in state.seals}
+    moment = moment_of(state, report.step, event.position)
     named = step_of(report.name) == report.step
-    if report.step == attempt.resumed or report.step != attempt.last_step or not named:
+    if report.step == attempt.resumed or not named or not (moment or report.step in told):
         text = f"{report.name} is not at the step just reported ({attempt.last_step}): set aside"
         return state, [Say(text, alarm=True)]
     save, state = _answered(state, report)
-    if report.step in (*(p.step for p in state.pending), *(s.point.step for s in state.seals)):
+    if moment is None or report.step in told:
         return _told_again(state, report, save)
-    recorded = attempt.recorded
-    pending = PendingSeal(
-        report.step,
-        report.name,
-        report.sha256,
-        event.position,
-        state.bandit,
-        attempt.sample if attempt.sample == report.step else None,
-        report.reason,
-        save,
+    pending = replace(
+        moment, name=report.name, sha256=report.sha256, reason=report.reason, save=save
     )
-    if recorded and recorded.step == report.step:
-        replay = (attempt.proved, attempt.consistent)
-        pending = replace(pending, ledger=recorded, replay=replay)
     longest = max(attempt.longest_save, report.seconds)
     state = pivots.note_checkpoint(state, report)
     state, more = _withdraw(state, save)
@@ -96,7 +87,7 @@ def checkpoint_written(state: State, report: Checkpoint, event: Reports) -> Turn
         Verify(attempt.number, report.step, report.name, report.sha256),
         *more,
     ]
-    attempt = replace(attempt, longest_save=longest)
+    attempt = replace(attempt, longest_save=longest, begun=None)
     state = replace(state, longest_save=max(state.longest_save, report.seconds))
     return replace(state, attempt=attempt, pending=(*state.pending, pending)), effects
 
@@ -163,12 +154,9 @@ def recorded(state: State, event: Recorded) -> Turn:
         consistent=attempt.consistent + event.consistent,
         differed=differed,
     )
-    pending = tuple(
-        replace(p, ledger=event.position, replay=(attempt.proved, attempt.consistent))
-        if p.ledger is None and p.step == event.position.step
-        else p
-        for p in state.pending
-    )
+    if attempt.begun is not None:
+        attempt = replace(attempt, begun=placed(attempt.begun, attempt))
+    pending = tuple(placed(moment, attempt) for moment in state.pending)
     state = replace(state, attempt=attempt, pending=pending)
     if event.position.step >= attempt.replay_until or differed is not None:
         state, more = tell_replay(state)

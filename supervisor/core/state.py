@@ -133,6 +133,9 @@ class Ending:
 class Attempt:
     """One life of the trainer, as folded from its reports so far, from after step ``began``.
 
+    ``begun`` is what its newest seal will say of a checkpoint that is being written, and that is
+    reported steps later by a trainer that goes on meanwhile.
+
     ``last_step`` is the last step reported, ``at`` its trainer clock. ``rate`` is in
     steps/s, over the last ``rated`` seconds.
     ``replay_until`` is the last step that the ledger held when the attempt began.
@@ -168,6 +171,7 @@ class Attempt:
     cause: Cause | None = None
     ending: Ending | None = None
     pace: Pace = UNMEASURED
+    begun: PendingSeal | None = None
 
     @property
     def resumed(self) -> int:

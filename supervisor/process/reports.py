@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from supervisor.core.messages import BadReport, Reports, ReportsPosition
-from trainer.contract.wire import MAX_LINE, Checkpoint, Report, WireError, read_report
+from trainer.contract.wire import MAX_LINE, Checkpoint, Doing, Report, WireError, read_report
 
 AT_ONCE = 1 << 16
 
@@ -83,7 +83,9 @@ class Follower:
             seq += 1
             at += len(line) + 1
             taken.append(report)
-            if isinstance(report, Checkpoint):
+            if isinstance(report, Checkpoint) or (
+                isinstance(report, Doing) and report.what == "save"
+            ):
                 events += self._flush(taken, seq, at)
                 taken = []
         return events + self._flush(taken, seq, at)

@@ -16,7 +16,7 @@ from trainer.contract.wire import Report
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """A run of reports of one attempt; at most one checkpoint report, and then the last."""
+    """A run of reports of one attempt; one of a checkpoint, written or begun, is the last."""
 
     attempt: int
     reports: tuple[Report, ...]

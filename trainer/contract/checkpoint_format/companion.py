@@ -1,8 +1,8 @@
-"""The companion of a ``.bin``: everything a resume needs that the five regions do not hold.
+"""The companion of a checkpoint: everything a resume needs that the five regions do not hold.
 
 JSON, so nothing is ever unpickled. What both programs must agree on is read strictly here; the
-inside of ``rng``, ``cursors``, ``schedule``, ``phase``, ``scaler`` and ``identities`` is the
-trainer's own, and any JSON object will do.
+inside of ``rng``, ``cursors``, ``schedule``, ``phase``, ``scaler``, ``identities`` and ``next`` is
+the trainer's own, and any JSON object will do.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, NoReturn
 
-from trainer.contract.checkpoint_format.layout import CheckpointFormatError, size_of
+from trainer.contract.checkpoint_format.layout import FORMATS, CheckpointFormatError, size_of
 
-COMPANION_SCHEMA: Final = "stepkeeper.companion/1"
+COMPANION_SCHEMA: Final = "stepkeeper.companion/2"
+_FIRST_SCHEMA: Final = "stepkeeper.companion/1"
+MOST_LOSSES: Final = 10_000
 REASONS: Final = ("cadence", "clock", "signal", "stop")
+NONFINITE: Final = ("nan", "inf", "-inf")
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 
@@ -36,6 +39,16 @@ def _is_digest(value: object) -> bool:
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
+def _is_losses(value: object) -> bool:
+    match value:
+        case None:
+            return True
+        case {"first": int(first), "values": [*values], **others}:
+            numbers = all(type(v) is float or v in NONFINITE for v in values)
+            return first > 0 and numbers and len(values) <= MOST_LOSSES and not others
+    return False
+
+
 _SHAPES: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "step": (_is_whole, "a whole number of 0 or more"),
     "bytes": (_is_whole, "a whole number of 0 or more"),
@@ -49,17 +62,23 @@ _SHAPES: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "identities": (_is_object, "an object"),
     "reason": (lambda value: value in REASONS, " or ".join(REASONS)),
     "saved": (lambda value: isinstance(value, str), "text"),
+    "format": (lambda value: value in FORMATS, " or ".join(FORMATS)),
+    "losses": (_is_losses, f"null, or the first step and at most {MOST_LOSSES} values"),
+    "next": (_is_object_or_null, "an object or null"),
 }
 
 
 class Companion(NamedTuple):
     """``step_NNNNNN.json``, field by field.
 
-    ``sha256`` and ``bytes`` are the ``.bin``'s. ``parameters`` are names and shapes in the order
-    of the arrays. ``rng`` holds generator states as numbers or hex; ``cursors`` where each arm
+    ``sha256`` and ``bytes`` are the checkpoint's; those of a folder are the digest of its index
+    and the sum of its files. ``parameters`` are names and shapes in the order of the arrays. ``rng`` holds generator states as numbers or hex; ``cursors`` where each arm
     stands; ``schedule`` where the optimizer stands; ``phase`` the one in progress, or None;
     ``scaler`` the state of a loss scaler, or None; ``identities`` what code, settings, data and
     libraries made this. ``reason`` is one of ``REASONS``; ``saved`` is wall time, for people.
+    ``format`` is one of ``FORMATS``. ``losses`` are those of the steps since the checkpoint before:
+    ``first`` names the first of them, a value that is not finite is given by its word; None where
+    they are not kept. ``next`` is what the first step of a resume has to find, or None.
     """
 
     step: int
@@ -75,6 +94,9 @@ class Companion(NamedTuple):
     identities: dict[str, Any]
     reason: str
     saved: str
+    format: str = "bin"
+    losses: dict[str, Any] | None = None
+    next: dict[str, Any] | None = None
 
 
 def format_companion(companion: Companion) -> bytes:
@@ -87,9 +109,12 @@ def format_companion(companion: Companion) -> bytes:
 def read_companion(data: bytes, path: str) -> Companion:
     """Parse and check a companion. Raises CheckpointFormatError with the first fault."""
     record = _object(data, path)
+    if record.get("schema") == _FIRST_SCHEMA:
+        record = migrate_v1_to_v2(record)
     schema = record.pop("schema", None)
     if schema != COMPANION_SCHEMA:
-        raise CheckpointFormatError(path, "schema", COMPANION_SCHEMA, schema)
+        expected = f"{_FIRST_SCHEMA} or {COMPANION_SCHEMA}"
+        raise CheckpointFormatError(path, "schema", expected, schema)
     if set(record) != set(Companion._fields):
         wrong = sorted(set(record) ^ set(Companion._fields))
         raise CheckpointFormatError(path, "keys", ", ".join(Companion._fields), ", ".join(wrong))
@@ -102,11 +127,19 @@ def read_companion(data: bytes, path: str) -> Companion:
     return companion
 
 
+def migrate_v1_to_v2(record: dict[str, Any]) -> dict[str, Any]:
+    """What a companion of the first schema says in the second: all it spoke of were ``.bin``."""
+    added = {"format": "bin", "losses": None, "next": None}
+    return (
+        record | {"schema": COMPANION_SCHEMA} | {k: v for k, v in added.items() if k not in record}
+    )
+
+
 def _agrees_with_itself(companion: Companion, path: str) -> None:
     total = sum(math.prod(shape) for _, shape in companion.parameters)
     if total != companion.n_params:
         raise CheckpointFormatError(path, "sum of the shapes", companion.n_params, total)
-    if companion.bytes != size_of(companion.n_params):
+    if companion.format == "bin" and companion.bytes != size_of(companion.n_params):
         raise CheckpointFormatError(path, "bytes", size_of(companion.n_params), companion.bytes)
 
 

@@ -15,7 +15,8 @@ _MOST_STEPS: Final = 2**31 - 1
 _HEADER: Final = struct.Struct("<ii")
 HEADER_BYTES: Final = _HEADER.size
 _BESIDE: Final = 1 << 20
-_NAME: Final = re.compile(r"step_(\d{6}|[1-9]\d{6,9})\.bin", re.ASCII)
+FORMATS: Final = ("bin", "pt", "sharded")
+_NAME: Final = re.compile(r"step_(\d{6}|[1-9]\d{6,9})\.(bin|pt|sharded)", re.ASCII)
 
 
 class CheckpointFormatError(ValueError):
@@ -35,30 +36,42 @@ class Header(NamedTuple):
     n_params: int
 
 
-def name_of(step: int) -> str:
-    """``step_000100.bin``: six digits, more when needed. Raises CheckpointFormatError."""
+def name_of(step: int, form: str = "bin") -> str:
+    """``step_000100.bin``: six digits, more when needed. Raises CheckpointFormatError.
+
+    ``form`` is one of ``FORMATS``: one file of five regions, one file of torch, or a folder.
+    """
+    if form not in FORMATS:
+        raise CheckpointFormatError(
+            f"a checkpoint of step {step}", "format", " or ".join(FORMATS), form
+        )
     if not 0 <= step <= _MOST_STEPS:
         raise CheckpointFormatError(
             f"a checkpoint of step {step}", "step", f"0 to {_MOST_STEPS}", step
         )
-    return f"step_{step:06d}.bin"
+    return f"step_{step:06d}.{form}"
 
 
 def companion_of(step: int) -> str:
-    """The name of the companion of that step's ``.bin``."""
+    """The name of the companion of that step's checkpoint."""
     return name_of(step).removesuffix(".bin") + ".json"
 
 
 def seal_of(step: int) -> str:
-    """The name of the seal of that step's ``.bin``."""
+    """The name of the seal of that step's checkpoint."""
     return name_of(step).removesuffix(".bin") + ".seal.json"
 
 
 def step_of(name: str) -> int | None:
-    """The step in a ``.bin``'s file name, or None where that is no such name."""
+    """The step in a checkpoint's name, whatever its format, or None where that is no such name."""
     match = _NAME.fullmatch(name)
     step = int(match[1]) if match else None
     return step if step is not None and step <= _MOST_STEPS else None
+
+
+def form_of(name: str) -> str:
+    """The format that a checkpoint's name tells, or an empty text where that is no such name."""
+    return name.rpartition(".")[2] if step_of(name) is not None else ""
 
 
 def size_of(n_params: int) -> int:
@@ -66,7 +79,7 @@ def size_of(n_params: int) -> int:
     if not 0 < n_params <= MOST_PARAMETERS:
         raise CheckpointFormatError(
             f"a .bin of {n_params} parameters",
-            "n_params is an int32; a larger model needs the sharded format, with several files",
+            'n_params is an int32; a larger model needs the sharded format, format = "sharded"',
             f"1 to {MOST_PARAMETERS}",
             n_params,
         )
@@ -99,7 +112,7 @@ def read_header(head: bytes, size: int, path: str) -> Header:
     ``size`` is the whole file's, in bytes. Raises CheckpointFormatError with the first fault.
     """
     named = step_of(path.rpartition("/")[2])
-    if named is None:
+    if named is None or form_of(path.rpartition("/")[2]) != "bin":
         raise CheckpointFormatError(path, "name", "step_NNNNNN.bin", path.rpartition("/")[2])
     if size < HEADER_BYTES or len(head) < HEADER_BYTES:
         raise CheckpointFormatError(path, "size", f"at least {HEADER_BYTES} bytes", f"{size} bytes")
