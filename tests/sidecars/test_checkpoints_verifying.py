@@ -171,7 +171,7 @@ def test_a_fault_in_a_later_piece_is_found_at_its_place(
         (companion(101, GOOD), "step: expected 100, found 101"),
         (companion(100, GOOD + b"x"), f"sha256: expected {DIGEST}, found"),
         (companion(100, content(100, 5), 5), "n_params: expected 4, found 5"),
-        (companion(100, GOOD).replace(b"companion/1", b"companion/2"), "schema: expected"),
+        (companion(100, GOOD).replace(b"companion/2", b"companion/3"), "schema: expected"),
     ],
     ids=["empty", "torn", "step", "digest", "size", "schema"],
 )

@@ -14,9 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer.contract.checkpoint_format import (
+    FORMATS,
     MOST_PARAMETERS,
     CheckpointFormatError,
     companion_of,
+    form_of,
     format_companion,
     name_of,
     pack_header,
@@ -71,6 +73,24 @@ def test_the_golden_companion_reads_and_writes_back_to_the_byte() -> None:
     assert companion.sha256 == hashlib.sha256(BIN.read_bytes()).hexdigest()
     assert companion.parameters == (("tokens", (1, 2)), ("head", (1, 1)))
     assert companion.cursors["chat"]["offset"] == 17
+
+
+def test_the_golden_companion_of_the_first_schema_is_read_as_that_of_a_bin() -> None:
+    old = read_companion((GOLDEN / "step_000007.v1.json").read_bytes(), "step_000007.json")
+    assert (old.format, old.losses, old.next) == ("bin", None, None)
+    assert old == read_companion(COMPANION.read_bytes(), str(COMPANION))._replace(
+        losses=None, next=None
+    )
+
+
+def test_names_of_all_formats_tell_step_and_format() -> None:
+    for form in FORMATS:
+        name = name_of(112_700, form)
+        assert (step_of(name), form_of(name)) == (112_700, form)
+    for name in ("step_000007.zip", "step_000007.json", "step_07.pt", "step_000007.pt.tmp"):
+        assert (step_of(name), form_of(name)) == (None, "")
+    with pytest.raises(CheckpointFormatError, match="format: expected bin or pt or sharded"):
+        name_of(7, "zip")
 
 
 @given(st.integers(0, MOST_PARAMETERS))
@@ -183,8 +203,21 @@ BAD_COMPANIONS: dict[str, tuple[Callable[[dict[str, Any]], bytes], str]] = {
         lambda record: json.dumps(record).replace("6.5", "NaN").encode(),
         "expected finite ones, found NaN",
     ),
-    "another schema": (changed(schema="stepkeeper.companion/2"), "found stepkeeper.companion/2"),
-    "no schema": (without("schema"), "expected stepkeeper.companion/1, found None"),
+    "another schema": (changed(schema="stepkeeper.companion/3"), "found stepkeeper.companion/3"),
+    "no schema": (
+        without("schema"),
+        "expected stepkeeper.companion/1 or stepkeeper.companion/2, found None",
+    ),
+    "a new key in an old schema": (
+        changed(schema="stepkeeper.companion/1"),
+        "found format in schema 1, losses in schema 1, next in schema 1",
+    ),
+    "losses without end": (
+        changed(losses={"first": 1, "values": [0.5] * 10_001}),
+        "losses: expected null, or the first step and at most 10000 values",
+    ),
+    "a loss that is a word": (changed(losses={"first": 1, "values": ["low"]}), "losses: expected"),
+    "a format of others": (changed(format="zip"), "format: expected bin or pt or sharded"),
     "an unknown key": (changed(extra=1), "found extra"),
     "a missing key": (without("cursors"), "found cursors"),
     "step as text": (changed(step="7"), "step: expected a whole number of 0 or more, found 7"),

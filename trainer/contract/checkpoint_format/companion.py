@@ -18,6 +18,7 @@ from trainer.contract.checkpoint_format.layout import FORMATS, CheckpointFormatE
 COMPANION_SCHEMA: Final = "stepkeeper.companion/2"
 _FIRST_SCHEMA: Final = "stepkeeper.companion/1"
 MOST_LOSSES: Final = 10_000
+_ADDED: Final = {"format": "bin", "losses": None, "next": None}  # by the second schema
 REASONS: Final = ("cadence", "clock", "signal", "stop")
 NONFINITE: Final = ("nan", "inf", "-inf")
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
@@ -46,7 +47,8 @@ def _is_losses(value: object) -> bool:
         case {"first": int(first), "values": [*values], **others}:
             numbers = all(type(v) is float or v in NONFINITE for v in values)
             return first > 0 and numbers and len(values) <= MOST_LOSSES and not others
-    return False
+        case _:
+            return False
 
 
 _SHAPES: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
@@ -72,10 +74,11 @@ class Companion(NamedTuple):
     """``step_NNNNNN.json``, field by field.
 
     ``sha256`` and ``bytes`` are the checkpoint's; those of a folder are the digest of its index
-    and the sum of its files. ``parameters`` are names and shapes in the order of the arrays. ``rng`` holds generator states as numbers or hex; ``cursors`` where each arm
-    stands; ``schedule`` where the optimizer stands; ``phase`` the one in progress, or None;
-    ``scaler`` the state of a loss scaler, or None; ``identities`` what code, settings, data and
-    libraries made this. ``reason`` is one of ``REASONS``; ``saved`` is wall time, for people.
+    and the sum of its files. ``parameters`` are names and shapes in the order of the arrays.
+    ``rng`` holds generator states as numbers or hex; ``cursors`` where each arm stands;
+    ``schedule`` where the optimizer stands; ``phase`` the one in progress, or None; ``scaler`` the
+    state of a loss scaler, or None; ``identities`` what code, settings, data and libraries made
+    this. ``reason`` is one of ``REASONS``; ``saved`` is wall time, for people.
     ``format`` is one of ``FORMATS``. ``losses`` are those of the steps since the checkpoint before:
     ``first`` names the first of them, a value that is not finite is given by its word; None where
     they are not kept. ``next`` is what the first step of a resume has to find, or None.
@@ -128,11 +131,12 @@ def read_companion(data: bytes, path: str) -> Companion:
 
 
 def migrate_v1_to_v2(record: dict[str, Any]) -> dict[str, Any]:
-    """What a companion of the first schema says in the second: all it spoke of were ``.bin``."""
-    added = {"format": "bin", "losses": None, "next": None}
-    return (
-        record | {"schema": COMPANION_SCHEMA} | {k: v for k, v in added.items() if k not in record}
-    )
+    """What a companion of the first schema says in the second: all it spoke of were ``.bin``.
+
+    A key that the first schema did not have stays, and is refused as any unknown one.
+    """
+    renamed = {f"{key} in schema 1" if key in _ADDED else key: record[key] for key in record}
+    return {**renamed, "schema": COMPANION_SCHEMA, **_ADDED}
 
 
 def _agrees_with_itself(companion: Companion, path: str) -> None:
