@@ -13,16 +13,15 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainer import clock, rng
+from trainer import clock
 from trainer.contract import durable
 from trainer.contract.checkpoint_format import (
-    Companion,
     companion_of,
     format_companion,
     name_of,
@@ -31,8 +30,7 @@ from trainer.contract.checkpoint_format import (
     seal_of,
     size_of,
 )
-from trainer.phases import phase_record
-from trainer.state import State
+from trainer.moment import Moment
 
 _CHUNK = 1 << 24
 
@@ -51,24 +49,24 @@ class SealedError(Exception):
     """The supervisor vouches for this step's checkpoint, so it stays as it is."""
 
 
-def write(folder: Path, state: State, reason: str, identities: dict[str, Any]) -> Saved:
-    """Write the checkpoint of ``state``. Raises OSError, with nothing new visible, SealedError."""
+def write(folder: Path, moment: Moment) -> Saved:
+    """Write the checkpoint of ``moment``. Raises OSError, with nothing new visible, SealedError."""
     began = clock.seconds()
-    name, size = name_of(state.step), size_of(state.n_params)
+    name, size = name_of(moment.step), size_of(moment.n_params)
     path = folder / name
-    if path.exists() and (folder / seal_of(state.step)).exists():
+    if path.exists() and (folder / seal_of(moment.step)).exists():
         raise SealedError(f"cannot write {path}: that step is sealed already")
     folder.mkdir(exist_ok=True)
-    free, needed = shutil.disk_usage(folder).free, room_for(state.n_params)
+    free, needed = shutil.disk_usage(folder).free, room_for(moment.n_params)
     if free < needed:
         text = f"{needed} bytes are needed and {free} are free"
         raise OSError(errno.ENOSPC, text, str(path))
     temporary = durable.temporary_for(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
     try:
-        sha256 = _stream(descriptor, state)
-        companion = _companion(state, sha256, size, reason, identities)
-        durable.write_file(folder / companion_of(state.step), format_companion(companion))
+        sha256 = _stream(descriptor, moment)
+        companion = moment.companion("bin", sha256, size)
+        durable.write_file(folder / companion_of(moment.step), format_companion(companion))
         durable.finish(descriptor, temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -76,21 +74,21 @@ def write(folder: Path, state: State, reason: str, identities: dict[str, Any]) -
         raise
     finally:
         os.close(descriptor)
-    return Saved(state.step, name, sha256, size, clock.seconds() - began)
+    return Saved(moment.step, name, sha256, size, clock.seconds() - began)
 
 
-def _stream(descriptor: int, state: State) -> str:
+def _stream(descriptor: int, moment: Moment) -> str:
     """Write header and arrays; returns their SHA-256."""
     digest = hashlib.sha256()
-    for chunk in _chunks(state):
+    for chunk in _chunks(moment):
         durable.write_all(descriptor, chunk)
         digest.update(chunk)
     return digest.hexdigest()
 
 
-def _chunks(state: State) -> Iterator[bytes | memoryview]:
-    yield pack_header(state.step, state.n_params)
-    for tensor in state.arrays():
+def _chunks(moment: Moment) -> Iterator[bytes | memoryview]:
+    yield pack_header(moment.step, moment.n_params)
+    for tensor in moment.arrays():
         view = bytes_of(tensor.cpu())
         for start in range(0, len(view), _CHUNK):
             yield view[start : start + _CHUNK]
@@ -100,23 +98,3 @@ def bytes_of(tensor: Tensor) -> memoryview:
     """The memory of a contiguous tensor on the CPU, writable."""
     flat: NDArray[np.float32] = tensor.contiguous().numpy().reshape(-1)
     return flat.data.cast("B")
-
-
-def _companion(
-    state: State, sha256: str, size: int, reason: str, identities: dict[str, Any]
-) -> Companion:
-    return Companion(
-        step=state.step,
-        sha256=sha256,
-        bytes=size,
-        n_params=state.n_params,
-        parameters=state.shapes(),
-        rng={**rng.capture(), "mixer": state.mixer.generator_state()},
-        cursors=state.mixer.record(),
-        schedule={"updates": state.optimizer.updates, "tokens": state.tokens},
-        phase=phase_record(state.phase),
-        scaler=None,
-        identities=identities,
-        reason=reason,
-        saved=clock.wall(),
-    )

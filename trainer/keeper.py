@@ -16,6 +16,7 @@ from trainer import clock
 from trainer.cadence import Due
 from trainer.checkpoint import Saved, SealedError, write
 from trainer.errors import TrainerError
+from trainer.moment import take
 from trainer.reports import Reports, say
 from trainer.state import State
 
@@ -85,11 +86,12 @@ class Keeper:
         return True
 
     def _try(self, state: State, due: Due) -> Saved | None:
+        moment = take(state, due.reason, self._identities)
         tries = 0
         last_try = float("inf")
         while True:
             try:
-                return write(self._folder, state, due.reason, self._identities)
+                return write(self._folder, moment)
             except SealedError as error:
                 say(str(error))
                 return None

@@ -19,6 +19,7 @@ from trainer.checkpoint import SealedError, write
 from trainer.contract.checkpoint_format import CheckpointFormatError, read_companion
 from trainer.contract.wire import Checkpoint
 from trainer.errors import RefusedError
+from trainer.moment import take
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_killed_at_any_write_or_sync_the_bin_is_absent_or_complete(
 ) -> None:
     counting = CrashFs()
     with crash_fs(counting):
-        write(tmp_path / "count", life.run.state, "cadence", {})
+        write(tmp_path / "count", take(life.run.state, "cadence", {}))
     whole = (tmp_path / "count" / "step_000003.bin").read_bytes()
     assert counting.trace.count("fsync") == 4  # companion, folder, .bin, folder
     assert counting.trace.index("fsync") > 3  # the whole .bin is written before anything is synced
@@ -72,7 +73,7 @@ def test_killed_at_any_write_or_sync_the_bin_is_absent_or_complete(
     for at in range(1, counting.calls + 1):
         folder = tmp_path / str(at)
         with crash_fs(CrashFs(at=at)), pytest.raises(Killed):
-            write(folder, life.run.state, "cadence", {})
+            write(folder, take(life.run.state, "cadence", {}))
         names = visible(folder)
         seen.add(frozenset(names))
         if "step_000003.bin" in names:
@@ -90,10 +91,10 @@ def test_the_bin_gets_its_name_only_when_all_its_bytes_and_its_companion_are_dur
 ) -> None:
     calls = CrashFs()
     with crash_fs(calls):
-        write(tmp_path / "count", life.run.state, "cadence", {})
+        write(tmp_path / "count", take(life.run.state, "cadence", {}))
     plan = CrashFs(at=calls.calls)  # the folder's sync behind the last rename
     with crash_fs(plan), pytest.raises(Killed):
-        write(tmp_path / "x", life.run.state, "cadence", {})
+        write(tmp_path / "x", take(life.run.state, "cadence", {}))
     for name in ("step_000003.bin", "step_000003.json"):
         path = tmp_path / "x" / name
         assert plan.durable(path) == path.stat().st_size
@@ -137,14 +138,14 @@ def test_a_sealed_step_is_never_overwritten(life: Life) -> None:
     (path.parent / "step_000003.seal.json").write_text("{}")
     life.run.state.optimizer.m[0].fill_(1.0)
     with pytest.raises(SealedError, match=r"step_000003\.bin: that step is sealed already"):
-        write(path.parent, life.run.state, "cadence", {})
+        write(path.parent, take(life.run.state, "cadence", {}))
     assert path.read_bytes() == before
 
 
 def test_an_unsealed_rest_of_an_earlier_life_gives_way(life: Life) -> None:
     path = life.newest()
     path.write_bytes(b"torn")
-    write(path.parent, life.run.state, "cadence", {})
+    write(path.parent, take(life.run.state, "cadence", {}))
     assert path.stat().st_size == 8 + 12 * life.run.state.n_params
 
 
