@@ -16,8 +16,8 @@ from trainer.contract.settings import TrainerSections
 from trainer.data import Arm
 from trainer.device import Compute
 
-# Where an arm's documents lie; what they are is under "data".
-_PLACE = re.compile(r"settings\.sources\..*\.path")
+# Where an arm's documents lie (what they are is under "data"), and what a resume is allowed.
+_NO_MATTER = re.compile(r"settings\.(sources\..*\.path|train\.(strict|device_change))")
 _SECTIONS = {"model", "train", "data", "sources", "evaluate"}  # those that steps depend on
 
 
@@ -56,7 +56,7 @@ def differences(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return [
         f"{key} was {_short(before.get(key))} and is {_short(after.get(key))}"
         for key in sorted(before.keys() | after.keys())
-        if before.get(key) != after.get(key) and not _PLACE.fullmatch(key)
+        if before.get(key) != after.get(key) and not _NO_MATTER.fullmatch(key)
     ]
 
 

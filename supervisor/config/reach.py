@@ -59,12 +59,17 @@ REACH: Final[dict[str, Reach]] = {
     "train.deterministic": Reach.NEXT,
     "train.threads": Reach.NEXT,
     "train.strict": Reach.NEXT,
+    "train.device_change": Reach.NEXT,
     "data.mix": Reach.NEXT,
     "sources.NAME.path": Reach.NEXT,
     "sources.NAME.kind": Reach.NEXT,
     "sources.NAME.field": Reach.NEXT,
     "checkpoint.every_steps": Reach.NEXT,
     "checkpoint.every_seconds": Reach.NEXT,
+    "checkpoint.format": Reach.NEXT,
+    "checkpoint.shards": Reach.NEXT,
+    "checkpoint.split": Reach.NEXT,
+    "checkpoint.shard_roots": Reach.NEXT,
     "checkpoint.sigusr1": Reach.NEXT,
     "checkpoint.keep_last": Reach.LIVE,
     "checkpoint.keep_every": Reach.LIVE,
@@ -124,8 +129,8 @@ def changes(old: RunFile, new: RunFile, name: str) -> tuple[Change, ...]:
 def reach_of(key: tuple[str, ...]) -> Reach:
     """The reach of one key, its parts from the table inwards."""
     if key[0] in _BY_NAME:
-        key = (key[0], "NAME", *key[2:])
-    return REACH[".".join(key[:2]) if key[0] == "trainer" else ".".join(key)]
+        return REACH[".".join((key[0], "NAME", *key[2:]))]
+    return REACH[".".join(key[:2])]  # what is below is a table of the operator's names
 
 
 def _flat(file: RunFile, name: str) -> dict[tuple[str, ...], Any]:

@@ -145,6 +145,16 @@ def test_nothing_is_said_where_nothing_has_changed(
     assert capfd.readouterr().err == ""
 
 
+def test_what_a_resume_is_allowed_is_no_part_of_what_made_the_checkpoint(
+    life: Life, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    allowed = {"strict": True, "device_change": True}
+    other = make_run(tmp_path / "other", train={**TRAIN, **allowed})
+    capfd.readouterr()
+    live(other, resume=life.newest(), stop_after=4)
+    assert capfd.readouterr().err == ""
+
+
 def test_strict_refuses_what_is_otherwise_only_named(life: Life, tmp_path: Path) -> None:
     other = make_run(tmp_path / "other", train={**TRAIN, "lr": 0.02, "strict": True})
     with pytest.raises(RefusedError, match=r"strict = true: settings\.train\.lr was 0\.01"):

@@ -21,6 +21,8 @@ from pydantic import (
 # The same pattern as wire.ARM_NAME (a test compares them); contract modules stand alone.
 ArmName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
+RootName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+
 
 class Shape(NamedTuple):
     """The sizes that fix every parameter of the model."""
@@ -93,6 +95,7 @@ class TrainSettings(_Section):
     deterministic: bool = True
     threads: int = Field(default=0, ge=0)  # 0: as many as torch chooses
     strict: bool = False  # refuse to resume under changed code, data, settings or libraries
+    device_change: bool = False  # resume on another kind of device than the checkpoint was made on
 
 
 class DataSettings(_Section):
@@ -110,10 +113,18 @@ class SourceSettings(_Section):
 
 
 class CheckpointSettings(_Section):
-    """``[checkpoint]``: the cadence, whichever of the two comes first; and what is kept."""
+    """``[checkpoint]``: the cadence, whichever of the two comes first; the format; what is kept.
+
+    ``shard_roots`` are folders for shards outside the checkpoint's own, by name, relative to the
+    run directory.
+    """
 
     every_steps: int = Field(default=100, ge=1)
     every_seconds: float | None = Field(default=None, gt=0)
+    format: Literal["bin", "pt", "sharded"] = "bin"
+    shards: int = Field(default=4, ge=1, le=1000)  # of "sharded"
+    split: Literal["by_size", "round_robin", "by_group"] = "by_size"  # of tensors over shards
+    shard_roots: dict[RootName, Annotated[str, Field(min_length=1)]] = Field(default={})
     sigusr1: Literal["now", "boundary"] = "now"
     keep_last: int = Field(default=5, ge=2)  # with one, a bad newest would leave none
     keep_every: int = Field(default=10_000, ge=0)  # steps; 0: none is kept for this
