@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import re
+import shutil
 from pathlib import Path
 
 TEMPORARY = ".tmp"
@@ -31,13 +32,25 @@ def remove_temporaries(folder: Path) -> None:
     names = os.listdir(folder) if folder.is_dir() else []  # noqa: PTH208 - as said
     for name in names:
         if name.endswith(TEMPORARY) and _OURS.fullmatch(name):
-            (folder / name).unlink(missing_ok=True)
+            rest = folder / name
+            if rest.is_dir() and not rest.is_symlink():
+                shutil.rmtree(rest)
+            else:
+                rest.unlink(missing_ok=True)
 
 
 def remove(path: Path) -> None:
     """Remove a file durably; one that is gone already is no fault. Raises OSError."""
     path.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def remove_folder(folder: Path) -> None:
+    """Take a folder away at once, durably, and then what was in it. Raises OSError."""
+    temporary = temporary_for(folder)
+    folder.rename(temporary)
+    sync_folder(folder.parent)
+    shutil.rmtree(temporary)
 
 
 def sync_folder(folder: Path) -> None:

@@ -49,7 +49,9 @@ def opened(path: Path, folder: int | None = None) -> Iterator[int]:
 
     Raises OSError, PathError.
     """
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (os.O_NOFOLLOW if folder is not None else 0)
+    flags = (
+        os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (os.O_NOFOLLOW if folder is not None else 0)
+    )
     descriptor = os.open(path, flags, dir_fd=folder)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -74,6 +76,11 @@ def load_checked(
         found = hashing.result()
     _compare(found, descriptor, name, sha256)
     return content, Written(found[0], os.fstat(descriptor).st_size)
+
+
+def digest_of(descriptor: int) -> str:
+    """SHA-256 of a file, as hex."""
+    return _digests(descriptor)[0]
 
 
 def _load(descriptor: int, name: str, map_location: str | torch.device) -> Any:  # noqa: ANN401 - any
@@ -134,7 +141,7 @@ def _compare(found: tuple[str, str], descriptor: int, name: str, sha256: str | N
 def _compare_checksums(descriptor: int, name: str) -> None:
     """A file of another writer has no digest of its own, but a CRC for each of its parts."""
     try:
-        with open(os.dup(descriptor), "rb") as file, zipfile.ZipFile(file) as archive:
+        with os.fdopen(os.dup(descriptor), "rb") as file, zipfile.ZipFile(file) as archive:
             bad = archive.testzip()
             if bad is None and archive.comment:
                 bad = "the comment at its end"

@@ -57,7 +57,7 @@ def check_rng_state(
     _set("numpy", np.random.RandomState(), states["numpy"])
     _set("torch_cpu", torch.Generator(), states["torch_cpu"])
     for name, given in (generators or {}).items():
-        put_state(_like(given), states["generators"][name], name)
+        check_state(given, states["generators"][name], name)
 
 
 def restore_rng_state(
@@ -99,6 +99,11 @@ def state_of(generator: Generator) -> Any:  # noqa: ANN401 - each library has a 
     if isinstance(generator, torch.Generator):
         return generator.get_state().tolist()
     return _listed(generator.bit_generator.state)
+
+
+def check_state(generator: Generator, state: Any, name: str) -> None:  # noqa: ANN401 - as above
+    """Raise what ``put_state`` would, and leave the generator alone."""
+    put_state(_like(generator), state, name)
 
 
 def put_state(generator: Generator, state: Any, name: str) -> None:  # noqa: ANN401 - as above

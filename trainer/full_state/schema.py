@@ -101,7 +101,11 @@ def _keys(record: dict[Any, Any], names: Any, where: str) -> None:  # noqa: ANN4
     missing = sorted(set(names) - set(record))
     unknown = sorted(map(str, set(record) - set(names)))
     if missing or unknown:
-        parts = [f"{what} {', '.join(n)}" for what, n in (("lacks", missing), ("has unknown", unknown)) if n]
+        parts = [
+            f"{what} {', '.join(n)}"
+            for what, n in (("lacks", missing), ("has unknown", unknown))
+            if n
+        ]
         raise SchemaError(f"cannot use {where}: it {' and '.join(parts)}; nothing is made up")
 
 

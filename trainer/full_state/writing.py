@@ -10,10 +10,9 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Buffer
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple, cast
 
 import torch
 
@@ -85,7 +84,7 @@ def write_one_file(path: Path, payload: Payload) -> Written:
 def _stream(descriptor: int, payload: Payload) -> Written:
     with ThreadPoolExecutor(1) as beside:
         file = _HashedFile(descriptor, beside)
-        torch.save(payload, file)
+        torch.save(payload, cast("IO[bytes]", file))  # it writes and flushes, no more
         return file.close()
 
 
@@ -105,7 +104,7 @@ class _HashedFile:
         self._held = b""
         self._error: OSError | None = None
 
-    def write(self, data: Buffer) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         """Take the next bytes, all of them."""
         view = memoryview(data).cast("B")
         if self._error is None:
@@ -123,7 +122,9 @@ class _HashedFile:
         if self._error is not None:
             raise self._error
         if not self._held.startswith(_END) or self._held[-2:] != b"\0\0":
-            raise FullStateError(f"cannot save with torch {torch.__version__}: its files end otherwise")
+            raise FullStateError(
+                f"cannot save with torch {torch.__version__}: its files end otherwise"
+            )
         length = len(COMMENT) + DIGEST_LENGTH
         self._put(memoryview(self._held[:-2] + length.to_bytes(2, "little") + COMMENT))
         self._put(memoryview(self._digest.hexdigest().encode("ascii")))

@@ -11,9 +11,10 @@ import json
 import math
 import re
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple
 
 from trainer.contract.checkpoint_format.layout import FORMATS, CheckpointFormatError, size_of
+from trainer.contract.checkpoint_format.strict_object import strict_object
 
 COMPANION_SCHEMA: Final = "stepkeeper.companion/2"
 _FIRST_SCHEMA: Final = "stepkeeper.companion/1"
@@ -111,7 +112,7 @@ def format_companion(companion: Companion) -> bytes:
 
 def read_companion(data: bytes, path: str) -> Companion:
     """Parse and check a companion. Raises CheckpointFormatError with the first fault."""
-    record = _object(data, path)
+    record = strict_object(data, path)
     if record.get("schema") == _FIRST_SCHEMA:
         record = migrate_v1_to_v2(record)
     schema = record.pop("schema", None)
@@ -161,26 +162,3 @@ def _parameters(value: object, path: str) -> tuple[tuple[str, tuple[int, ...]], 
     if len(dict(result)) != len(result):
         raise CheckpointFormatError(path, "parameters", "each name once", [n for n, _ in result])
     return tuple(result)
-
-
-def _object(data: bytes, path: str) -> dict[str, Any]:
-    """One JSON object; a key given twice and numbers that are not finite are refused."""
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        record = dict(pairs)
-        if len(record) != len(pairs):
-            raise CheckpointFormatError(path, "keys", "each once", [key for key, _ in pairs])
-        return record
-
-    def refuse(word: str) -> NoReturn:
-        raise CheckpointFormatError(path, "numbers", "finite ones", word)
-
-    try:
-        record = json.loads(data, object_pairs_hook=once, parse_constant=refuse)
-    except CheckpointFormatError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise CheckpointFormatError(path, "content", "a JSON object", error) from None
-    if not isinstance(record, dict):
-        raise CheckpointFormatError(path, "content", "a JSON object", type(record).__name__)
-    return record

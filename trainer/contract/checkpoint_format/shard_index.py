@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from trainer.contract.checkpoint_format.layout import CheckpointFormatError
@@ -57,6 +58,11 @@ class ShardIndex(NamedTuple):
 def shard_name(number: int) -> str:
     """``model.shard-000.pt``."""
     return f"model.shard-{number:03d}.pt"
+
+
+def is_root_name(name: str) -> bool:
+    """Whether ``name`` can name a root: lower-case letters, digits, ``_`` and ``-``."""
+    return _ROOT.fullmatch(name) is not None
 
 
 def format_shard_index(index: ShardIndex) -> bytes:
@@ -114,7 +120,7 @@ def _shard(record: object, number: int, path: str) -> ShardFile:
     if root is None:
         if name != shard_name(number):
             _refuse_name(path, f"{what}.name", shard_name(number), name)
-    elif not (isinstance(root, str) and _ROOT.fullmatch(root)):
+    elif not (isinstance(root, str) and is_root_name(root)):
         raise ShardPathError(path, f"{what}.root", "the name of a root, or null", root)
     elif not (isinstance(name, str) and _IN_ROOT.fullmatch(name)):
         raise ShardPathError(path, f"{what}.name", "a plain file name", name)
@@ -155,6 +161,6 @@ def _each_once(index: ShardIndex, path: str) -> None:
     places = [(shard.root, shard.name) for shard in index.shards]
     keys = [key for shard in index.shards for key in shard.keys]
     for what, values in (("names of shards", places), ("keys of shards", keys)):
-        if len(set(values)) != len(values):
-            twice = sorted({str(value) for value in values if values.count(value) > 1})
+        twice = sorted(str(value) for value, count in Counter(values).items() if count > 1)
+        if twice:
             raise CheckpointFormatError(path, what, "each once", ", ".join(twice))
