@@ -38,6 +38,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "pivot": Command("pivoting:pivot", "Change the data policy in mid-run, or plan it."),
     "rewind": Command("rewinding:rewind", "Go on from an earlier sealed checkpoint."),
     "fork": Command("forking:fork", "Make a run of its own from a sealed checkpoint."),
+    "export": Command("exporting:export", "Take a model out, for inference or to resume it."),
     "tail": Command("reading_tail:tail", "Show the newest steps, and follow them."),
     "logs": Command("reading_logs:logs", "Show what the trainer printed, and follow it."),
     "attempts": Command("reading_attempts:attempts", "List every attempt, why it ended, its cost."),

@@ -11,12 +11,14 @@ import fcntl
 import os
 import secrets
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 from supervisor import clock
 from supervisor.core.messages import Verdict
 from supervisor.errors import StepkeeperError, UsageError
+from supervisor.process import signals
 from supervisor.process.locks import take
 from supervisor.sidecars.checkpoints import SealRecord, write_seal
 from supervisor.sidecars.checkpoints.verifying import read_back
@@ -46,9 +48,11 @@ def building(target: Path) -> Iterator[Path]:
     refuse_if_there(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     place = target.with_name(f".{target.name}.making")
-    place.mkdir(mode=0o750, exist_ok=True)
-    lock = take(place / "run.lock", LOCK_SECONDS)
+    lock = -1
     try:
+        with _uninterrupted():
+            place.mkdir(mode=0o750, exist_ok=True)
+            lock = take(place / "run.lock", LOCK_SECONDS)
         for left in place.iterdir():
             if left.name != "run.lock":
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
@@ -56,10 +60,22 @@ def building(target: Path) -> Iterator[Path]:
         _sync_folders(place)
         publish(place, target)
     except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
+        if lock >= 0:
+            shutil.rmtree(place, ignore_errors=True)
         raise
     finally:
-        os.close(lock)
+        if lock >= 0:
+            os.close(lock)
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits, so that a folder never stands there without anybody to remove it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals.HANDLED)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _sync_folders(place: Path) -> None:

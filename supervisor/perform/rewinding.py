@@ -23,8 +23,11 @@ from supervisor.sidecars.ledger import Ledger
 from supervisor.sidecars.rewinds import LineModel, RewindModel, TargetModel
 
 
-def find_target(run: Path, step: int) -> tuple[SealRecord, SealRecord]:
-    """The seal of ``step`` and the newest one. Raises StepkeeperError where that cannot be."""
+def find_target(run: Path, step: int, do: str = "go to") -> tuple[SealRecord, SealRecord]:
+    """The seal of ``step`` and the newest one. Raises StepkeeperError where that cannot be.
+
+    ``do`` is what the operator wants to do with that step.
+    """
     catalogue = scan(run / "checkpoints")
     sealed = catalogue.sealed
     target = next((seal for seal in sealed if seal.step == step), None)
@@ -33,7 +36,7 @@ def find_target(run: Path, step: int) -> tuple[SealRecord, SealRecord]:
         if not why and any(seal.step == step for seal in catalogue.retired):
             why = "its .bin was deleted"
         raise StepkeeperError(
-            f"cannot go to step {step} of {run}: {why or 'no checkpoint of it is sealed'}; "
+            f"cannot {do} step {step} of {run}: {why or 'no checkpoint of it is sealed'}; "
             f"{_nearest([seal.step for seal in sealed], step)}"
         )
     return target, sealed[0]

@@ -50,6 +50,21 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         daemon.finish()
 
 
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """A tiny model, really trained for four steps, two seals; not to be spoiled."""
+    ours = ["{python}", "-m", "trainer"]
+    settings = "[model]\nwidth = 16\nheads = 2\nlayers = 1\ncontext = 12\n"
+    settings += "[train]\nsteps = 4\nbatch = 2\ndevice = 'cpu'\nthreads = 1\n"
+    run = make_run(tmp_path_factory.mktemp("trained") / "run", ours, every=2, settings=settings)
+    daemon = Daemon(run)
+    try:
+        assert daemon.start().wait(60) == 0, daemon.output()
+        yield run
+    finally:
+        daemon.finish()
+
+
 @pytest.fixture
 def copy(rich: Run, tmp_path: Path) -> Run:
     return copy_of(rich, tmp_path / "copy")

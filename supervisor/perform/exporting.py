@@ -1,0 +1,166 @@
+"""What every export shares: where it may go, what is read from the run, how it is verified.
+
+The run is only read. What is exported stays readable whatever retention or a rewind does to its
+name meanwhile: it is held open from before it is looked at until it is copied.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from hashlib import file_digest, sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from supervisor.errors import StepkeeperError, UsageError
+from supervisor.perform.building import building
+from supervisor.sidecars import attempts, kept_settings
+from supervisor.sidecars.checkpoints import SealRecord
+from supervisor.sidecars.events import created
+from trainer.contract.checkpoint_format import Companion, companion_of, read_companion
+from trainer.contract.durable import remove, write_file
+
+SUMS = "SHA256SUMS"
+_LOCK = "run.lock"  # of whoever builds a folder
+
+Tell = Callable[[str, int, int], None]  # what is done, bytes behind us, bytes in all
+
+
+class Kept(NamedTuple):
+    """A file of an export: its name, relative to the export, its bytes and their SHA-256 in hex."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class Origin(NamedTuple):
+    """A sealed checkpoint and what belongs to it.
+
+    ``checkpoint`` is a path to its bytes that no deletion takes away. ``companion`` is the text of
+    its companion, or None. ``settings`` are those that its trainer was started with, by the name
+    under which they are kept, which is empty for a run that never started.
+    """
+
+    run: Path
+    run_id: str
+    seal: SealRecord
+    checkpoint: Path
+    companion: bytes | None
+    settings_name: str
+    settings: bytes
+
+    @property
+    def made_by(self) -> Companion | None:
+        """The companion's content. Raises CheckpointFormatError."""
+        if self.companion is None:
+            return None
+        return read_companion(self.companion, companion_of(self.seal.step))
+
+
+def refuse_place(run: Path, target: Path) -> None:
+    """Raise UsageError unless ``target`` is a free name in a folder that is there, outside RUN."""
+    if os.path.lexists(target):
+        raise UsageError(f"cannot export to {target}: it is there already; give another name")
+    folder = target.parent
+    if not folder.is_dir():
+        raise UsageError(f"cannot export to {target}: {folder} is not a folder; make it first")
+    if folder.resolve().is_relative_to(run.resolve()):
+        raise UsageError(
+            f"cannot export to {target}: it lies in the run {run}, which holds what training goes "
+            "on from and nothing else; give a place outside"
+        )
+
+
+@contextlib.contextmanager
+def exporting(target: Path) -> Iterator[Path]:
+    """A folder to fill beside ``target``, which gets that name when nothing was raised.
+
+    Else nothing is left. Raises UsageError, LockHeldError while another one exports to it, OSError.
+    """
+    with building(target) as place:
+        yield place
+    remove(target / _LOCK)
+
+
+@contextlib.contextmanager
+def origin(run: Path, seal: SealRecord) -> Iterator[Origin]:
+    """All that belongs to a sealed checkpoint, held against its seal.
+
+    Raises StepkeeperError where it is not as it was sealed or not there any more, OSError.
+    """
+    folder = run / "checkpoints"
+    first = created(run / "events.jsonl")
+    if first is None:
+        raise StepkeeperError(f"cannot export {run}: {run / 'events.jsonl'} does not name the run")
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context((folder / seal.bin.name).open("rb", buffering=0))
+            beside = (folder / companion_of(seal.step)).read_bytes() if seal.companion else None
+        except FileNotFoundError as error:
+            raise StepkeeperError(
+                f"cannot export step {seal.step} of {run}: {error.filename} is gone; was it "
+                "deleted or superseded meanwhile? choose another step"
+            ) from None
+        if beside is not None and sha256(beside).hexdigest() != seal.companion:
+            raise StepkeeperError(
+                f"cannot export step {seal.step} of {run}: {companion_of(seal.step)} is not as it "
+                "was sealed; see stepkeeper checkpoints --verify"
+            )
+        name, text = _settings_of(run, seal)
+        yield Origin(
+            run=run,
+            run_id=str(first.facts["run"]),
+            seal=seal,
+            checkpoint=Path(f"/proc/self/fd/{file.fileno()}"),
+            companion=beside,
+            settings_name=name,
+            settings=text,
+        )
+
+
+def _settings_of(run: Path, seal: SealRecord) -> tuple[str, bytes]:
+    """Name and text of the settings that the trainer of a checkpoint was started with.
+
+    Those in force where no attempt of this run made it, or its own are not kept any more.
+    """
+    path = None
+    if seal.attempt in attempts.numbers(run):
+        path = kept_settings.find(run, attempts.read(run, seal.attempt).settings)
+    path = path or kept_settings.newest_path(run)
+    return (path.name, path.read_bytes()) if path else ("", (run / "run.toml").read_bytes())
+
+
+def keep(place: Path, name: str, data: bytes) -> Kept:
+    """Write a file of the export durably. Raises OSError."""
+    path = place / name
+    path.parent.mkdir(mode=0o750, exist_ok=True)
+    write_file(path, data)
+    return Kept(name, len(data), sha256(data).hexdigest())
+
+
+def keep_sums(place: Path, files: list[Kept]) -> Kept:
+    """Write the digests of all files in the form that ``sha256sum -c`` reads. Raises OSError."""
+    lines = [f"{file.sha256}  {file.name}\n" for file in sorted(files)]
+    return keep(place, SUMS, "".join(lines).encode("utf-8"))
+
+
+def read_back(place: Path, files: list[Kept]) -> None:
+    """Hold every file against what it has to be, as the disk holds it.
+
+    Raises StepkeeperError for the first one that differs, OSError.
+    """
+    for wanted in files:
+        path = place / wanted.name
+        with path.open("rb", buffering=0) as file:
+            # Clean pages are dropped, so that what is read is what the disk holds.
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            size = os.fstat(file.fileno()).st_size
+            found = file_digest(file, "sha256").hexdigest()
+        if (size, found) != (wanted.bytes, wanted.sha256):
+            raise StepkeeperError(
+                f"cannot vouch for the copy of {wanted.name}: expected {wanted.bytes} bytes with "
+                f"SHA-256 {wanted.sha256}, found {size} with {found}; nothing is left of it, try "
+                "another disk"
+            )

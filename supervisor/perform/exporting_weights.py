@@ -1,0 +1,207 @@
+"""Export the weights of a sealed checkpoint for inference: nothing that training needs besides."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from supervisor import __version__, clock
+from supervisor.config import Config, load
+from supervisor.errors import StepkeeperError
+from supervisor.perform.exporting import (
+    Kept,
+    Origin,
+    Tell,
+    exporting,
+    keep,
+    keep_sums,
+    origin,
+    read_back,
+)
+from supervisor.sidecars.checkpoints import SealRecord
+from supervisor.sidecars.checkpoints.weights_child import Written
+from trainer.contract.checkpoint_format import CheckpointFormatError
+from trainer.contract.settings import Shape
+
+MODEL: Final = "model.safetensors"
+SCHEMA: Final = "stepkeeper.weights/1"
+_ROOT: Final = Path(__file__).parents[2]  # what `supervisor` is imported from
+_CHILD: Final = "supervisor.sidecars.checkpoints.weights_child"
+_TABLES: Final = ("model", "train", "data")  # of run.toml: what the weights were made by
+_OURS: Final = ("{python}", "-m", "trainer")
+
+_README = """\
+# Weights of {name} after step {step}
+
+`{model}` holds {n_params} parameters as 32-bit floats, {named}. Its metadata and
+`config.json` name the run, the step, the checkpoint's digest and its seal.
+
+{loading}
+
+For inference alone: **training cannot be resumed from it**. Moments, generators, learning rate and
+place in the data are not here: they stay in the run's checkpoint.
+
+`sha256sum -c {sums}` tells whether the files are as they were written.
+"""
+_PLAIN = """\
+```python
+from safetensors.numpy import load_file
+
+weights = load_file("model.safetensors")
+```
+
+`safetensors.torch` and others read it too."""
+_TRANSFORMER = """\
+```python
+import json
+
+from safetensors.torch import load_file
+
+from trainer.contract.settings import Shape
+from trainer.model import Transformer
+
+with open("config.json") as file:
+    model = Transformer(Shape(**json.load(file)["model"]))
+model.load_state_dict(load_file("model.safetensors"))
+model.eval()
+```
+
+Without torch, `safetensors.numpy` gives the same numbers:"""
+
+
+class Weights(NamedTuple):
+    """What was exported: its files, and the parameters in ``model.safetensors``."""
+
+    files: list[Kept]
+    n_params: int
+    tensors: int
+
+
+def export(run: Path, seal: SealRecord, target: Path, tell: Tell) -> Weights:
+    """Make the folder ``target``. Raises StepkeeperError, OSError; then nothing is left."""
+    with origin(run, seal) as source, exporting(target) as place:
+        config = load(run, source.settings)
+        written = _model(source, config.name, place / MODEL, tell)
+        files = [Kept(MODEL, written.bytes, written.sha256)]
+        files.append(keep(place, "config.json", _config(source, config, written)))
+        files.append(keep(place, "README.md", _readme(source, config, written)))
+        read_back(place, [*files[1:], keep_sums(place, files)])
+    return Weights(files, written.n_params, written.equal)
+
+
+def _model(source: Origin, name: str, target: Path, tell: Tell) -> Written:
+    """Have a child write it: numpy lives only there. Raises StepkeeperError, OSError."""
+    seal = source.seal
+    metadata = {
+        "run": source.run_id,
+        "name": name,
+        "step": str(seal.step),
+        "checkpoint": seal.bin.sha256,
+        "seal": seal.digest,
+        "format": "pt",  # what readers of the wide world ask for: tensors as torch lays them out
+    }
+    task = {
+        "source": str(source.checkpoint),
+        "name": seal.bin.name,
+        "sha256": seal.bin.sha256,
+        "companion": None if source.companion is None else source.companion.decode("ascii"),
+        "target": str(target),
+        "metadata": metadata,
+    }
+    answer = b""
+    total = seal.bin.bytes + seal.bin.bytes // 3
+    for line in _lines(task, int(source.checkpoint.name)):
+        if line.strip().isdigit():
+            tell(f"writing {MODEL}", int(line), total)
+        else:
+            answer = line
+    try:
+        written = Written(**json.loads(answer))
+    except (ValueError, TypeError):
+        said = answer.decode("utf-8", "replace").strip()[:200]
+        raise StepkeeperError(
+            f"cannot export step {seal.step}: the process that writes {MODEL} ended early: {said!r}"
+        ) from None
+    if written.problem:
+        raise StepkeeperError(f"cannot export step {seal.step}: {written.problem}")
+    return written
+
+
+def _lines(task: dict[str, Any], descriptor: int) -> Iterator[bytes]:
+    """What the child says, line by line; it ends with us."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", _CHILD],
+        cwd=_ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=(descriptor,),
+        process_group=0,  # a Ctrl-C at the terminal is for us, who end it
+    )
+    try:
+        if child.stdin is not None:
+            with child.stdin:
+                child.stdin.write(json.dumps(task).encode("ascii"))
+        yield from child.stdout or ()
+    finally:
+        child.kill()
+        child.wait()
+        if child.stdout is not None:
+            child.stdout.close()
+
+
+def _shape(config: Config, n_params: int) -> Shape | None:
+    """The model's sizes, where the settings speak of a model of so many parameters."""
+    shape = config.file.model.shape
+    return shape if shape.n_params == n_params else None
+
+
+def _config(source: Origin, config: Config, written: Written) -> bytes:
+    seal = source.seal
+    shape = _shape(config, written.n_params)
+    tables = tomllib.loads(source.settings.decode("utf-8"))
+    record = {
+        "schema": SCHEMA,
+        "run": source.run_id,
+        "name": config.name,
+        "step": seal.step,
+        "checkpoint": seal.bin._asdict(),
+        "seal": seal.digest,
+        "n_params": written.n_params,
+        "dtype": "float32",
+        "model": None if shape is None else shape._asdict(),
+        "settings": {key: tables[key] for key in _TABLES if key in tables},
+        "identities": _identities(source),
+        "stepkeeper": __version__,
+        "made": clock.wall(),
+    }
+    return json.dumps(record, indent=1).encode("ascii") + b"\n"
+
+
+def _identities(source: Origin) -> dict[str, Any] | None:
+    try:
+        return source.made_by.identities if source.made_by is not None else None
+    except CheckpointFormatError as error:
+        raise StepkeeperError(str(error)) from None
+
+
+def _readme(source: Origin, config: Config, written: Written) -> bytes:
+    ours = config.file.trainer.command == _OURS and _shape(config, written.n_params) is not None
+    named = source.companion is not None
+    text = _README.format(
+        name=config.name,
+        step=source.seal.step,
+        model=MODEL,
+        n_params=f"{written.n_params:,}",
+        named=f"{written.equal} tensors by name"
+        if named
+        else "one tensor named `weights`, since this trainer does not name its parameters",
+        loading=f"{_TRANSFORMER}\n\n{_PLAIN}" if ours and named else _PLAIN,
+        sums="SHA256SUMS",
+    )
+    return text.encode("utf-8")
