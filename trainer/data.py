@@ -59,10 +59,14 @@ def _mix(x: int) -> int:
 
 
 class Digest:
-    """Identifies what a step consumed: arms, documents, places in them, and the tokens."""
+    """Identifies what a step consumed: arms, documents, places in them, and the tokens.
+
+    ``first`` is the place where each arm began.
+    """
 
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=8)
+        self.first: dict[str, str] = {}
 
     def add(self, what: bytes) -> None:
         """Take in more."""
@@ -123,9 +127,14 @@ class Arm:
                 position, offset = position + 1, 0
                 if position >= len(self):
                     epoch, position = epoch + 1, 0
+        digest.first.setdefault(self.name, places[0])
         digest.add(f"{self.name}: {'; '.join(places)}\n".encode())
         digest.add(out.tobytes())
         return out.reshape(sequences, self._length), Cursor(epoch, position, offset)
+
+    def place(self, cursor: Cursor) -> str:
+        """Where ``take`` begins from there: epoch, number of the document, tokens into it."""
+        return f"{cursor.epoch} {self._number(cursor.epoch, cursor.position)} {cursor.offset}"
 
     def held_out(self, sequences: int) -> Tokens | None:
         """Up to ``sequences`` of the documents kept out, always the same; None without any.
@@ -147,9 +156,7 @@ class Arm:
         """Number and tokens of one document; the last one read is kept."""
         place = (epoch, position)
         if self._read is None or self._read[0] != place:
-            if self._order[0] != epoch:
-                self._order = (epoch, Permutation(len(self), f"{self._key}/{epoch}"))
-            number = self._split(self._held + self._order[1](position))
+            number = self._number(epoch, position)
             try:
                 tokens = self._documents.read(number)
             except BadDocumentError as error:
@@ -157,6 +164,12 @@ class Arm:
                 tokens = np.empty(0, dtype=np.uint16)
             self._read = (place, number, tokens)
         return self._read[1], self._read[2]
+
+    def _number(self, epoch: int, position: int) -> int:
+        """The document at a position of an epoch's order."""
+        if self._order[0] != epoch:
+            self._order = (epoch, Permutation(len(self), f"{self._key}/{epoch}"))
+        return self._split(self._held + self._order[1](position))
 
 
 def cursor_record(arm: Arm, cursor: Cursor) -> dict[str, Any]:

@@ -17,7 +17,9 @@ from trainer.data import Arm
 from trainer.device import Compute
 
 # Where an arm's documents lie (what they are is under "data"), and what a resume is allowed.
-_NO_MATTER = re.compile(r"settings\.(sources\..*\.path|train\.(strict|device_change))")
+_NO_MATTER = re.compile(
+    r"settings\.(sources\..*\.path|train\.(strict|device_change))|device_changes"
+)
 _SECTIONS = {"model", "train", "data", "sources", "evaluate"}  # those that steps depend on
 
 
@@ -58,6 +60,19 @@ def differences(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
         for key in sorted(before.keys() | after.keys())
         if before.get(key) != after.get(key) and not _NO_MATTER.fullmatch(key)
     ]
+
+
+def device_change(saved: dict[str, Any], now: dict[str, Any]) -> str:
+    """``cuda (its name), and this is cpu`` where the kind of device is another one, else empty."""
+    before, after = (tree.get("versions", {}).get("device") for tree in (saved, now))
+    kinds = ["cpu" if device == "cpu" else "cuda" for device in (before, after)]
+    if not before or kinds[0] == kinds[1]:
+        return ""
+    named = [
+        kind if kind == "cpu" else f"{kind} ({name})"
+        for kind, name in zip(kinds, (before, after), strict=True)
+    ]
+    return f"{named[0]}, and this is {named[1]}"
 
 
 def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

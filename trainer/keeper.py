@@ -86,7 +86,8 @@ class Keeper:
         return True
 
     def _try(self, state: State, due: Due) -> Saved | None:
-        moment = take(state, due.reason, self._identities)
+        since = self.last.step if self.last else 0
+        moment = take(state, due.reason, self._identities, since)
         tries = 0
         last_try = float("inf")
         while True:

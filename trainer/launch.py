@@ -15,6 +15,7 @@ from trainer.contract.checkpoint_format import step_of
 from trainer.errors import SettingsError
 
 ORPHAN_AFTER = 15 * 60.0
+OMITTED = ("rng", "scheduler", "cursor", "m", "v", "phase")
 
 
 class Launch(NamedTuple):
@@ -23,10 +24,11 @@ class Launch(NamedTuple):
     ``bare`` says that the checkpoint has no companion and needs none, having been made by other
     software.
 
-    ``resume`` is the ``.bin`` to go on from, or None for a run from nothing; alone, None means
+    ``resume`` is the checkpoint to go on from, or None for a run from nothing; alone, None means
     the newest checkpoint in ``checkpoints``. ``orphan_after`` is in seconds. ``steps`` and
     ``every_seconds`` override run.toml where they are given. ``settings`` is the copy of run.toml
-    that is in force, or None for run.toml itself.
+    that is in force, or None for run.toml itself. ``device_change`` stands beside
+    train.device_change. ``omit`` names the states that a resume leaves out, of ``OMITTED``.
     """
 
     run: Path
@@ -41,6 +43,8 @@ class Launch(NamedTuple):
     output: Path | None
     settings: Path | None = None
     bare: bool = False
+    device_change: bool = False
+    omit: frozenset[str] = frozenset()
 
     @property
     def alone(self) -> bool:
@@ -92,6 +96,8 @@ def read_launch(arguments: Sequence[str], given: Mapping[str, str]) -> Launch:
         every_seconds=parsed.ckpt_every_seconds,
         output=parsed.output,
         settings=_path(given, "STEPKEEPER_SETTINGS"),
+        device_change=parsed.device_change,
+        omit=_omit(given.get("STEPKEEPER_OMIT", "")),
     )
 
 
@@ -103,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--run", type=Path, metavar="RUN", help="the run directory")
     parser.add_argument(
-        "--resume", type=Path, metavar="BIN", help="the checkpoint to go on from (alone: newest)"
+        "--resume", type=Path, metavar="CHECKPOINT", help="what to go on from (alone: newest)"
     )
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="alone: where checkpoints go instead of RUN's"
@@ -111,6 +117,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--steps", type=_at_least_one, help="instead of train.steps")
     parser.add_argument(
         "--ckpt-every-seconds", type=_positive, help="instead of checkpoint.every_seconds"
+    )
+    parser.add_argument(
+        "--device-change",
+        action="store_true",
+        help="resume on another kind of device than the checkpoint was made on",
     )
     return parser
 
@@ -131,6 +142,15 @@ def _positive(text: str) -> float:
 
 def _path(given: Mapping[str, str], key: str) -> Path | None:
     return Path(given[key]) if given.get(key) else None
+
+
+def _omit(text: str) -> frozenset[str]:
+    names = frozenset(text.split(",")) if text else frozenset()
+    if not names.issubset(OMITTED):
+        raise SettingsError(
+            f"cannot use STEPKEEPER_OMIT={text!r}: a list of {', '.join(OMITTED)} is expected"
+        )
+    return names
 
 
 def _number(given: Mapping[str, str], key: str, otherwise: float) -> float:

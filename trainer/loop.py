@@ -11,7 +11,8 @@ from trainer import boundary, sample
 from trainer.cadence import Leave
 from trainer.contract.wire import nonfinite
 from trainer.mixer import Batch
-from trainer.optimizer import clip, learning_rate
+from trainer.optimizer import clip
+from trainer.reports import say
 from trainer.run import Run
 
 
@@ -23,11 +24,14 @@ def train(run: Run) -> Leave:
         leave = boundary.begin_phase(run)
         if leave:
             break
+        if run.expected is not None:
+            run.expected.check_generators(state)
         batch, leave = boundary.next_batch(run)
         if batch is None:
             break
         run.waited()
-        lr = learning_rate(state.step, settings)
+        lr = state.next_rate
+        look_at_first(run, batch, lr)
         losses, norm = advance(run, batch, lr)
         state.step += 1
         report_step(run, batch, losses, lr, norm)
@@ -37,6 +41,14 @@ def train(run: Run) -> Leave:
         leave = boundary.attend(run) or boundary.hold(run)
     run.reports.send("finished", reason=leave or "stop", step=state.step)
     return leave
+
+
+def look_at_first(run: Run, batch: Batch, lr: float) -> None:
+    """Right after a resume, before a weight changes, see that this is the step that was to come."""
+    if run.expected is not None:
+        for remark in run.expected.check_update(lr, batch.first):
+            say(f"resumed from {run.expected.name}, but {remark}")
+        run.expected = None
 
 
 def advance(run: Run, batch: Batch, lr: float) -> tuple[list[float], float]:
@@ -66,6 +78,7 @@ def report_step(run: Run, batch: Batch, losses: list[float], lr: float, norm: fl
     """Report the step and count its pulls in the phase."""
     state = run.state
     loss = fmean(losses)
+    state.losses.add(state.step, loss)
     phase = state.phase
     if phase is not None:
         phase.done += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,7 +26,8 @@ class Batch(NamedTuple):
 
     ``sequences`` is uint16 [sequences, context + 1]; ``arms`` names the arm of each one (of all,
     where there is one entry). ``failed`` counts pulls that an arm could not serve, ``digest``
-    identifies what was consumed, ``problems`` say what failed or was skipped.
+    identifies what was consumed, ``problems`` say what failed or was skipped. ``first``
+    is where each arm began.
     """
 
     sequences: Tokens
@@ -33,6 +35,7 @@ class Batch(NamedTuple):
     failed: Counter[str]
     digest: str
     problems: tuple[str, ...]
+    first: Mapping[str, str] = MappingProxyType({})
 
 
 class NothingServedError(Exception):
@@ -81,20 +84,27 @@ class Mixer:
             problems += self.arms[name].remarks
             self.arms[name].remarks.clear()
         whole = taken[0] if pulls == 1 else np.concatenate(taken)
-        return Batch(whole, tuple(arms), failed, digest.text(), tuple(problems))
+        return Batch(whole, tuple(arms), failed, digest.text(), tuple(problems), digest.first)
 
     def record(self) -> dict[str, Any]:
         """All cursors, as the companion holds them; an absent arm's waits for its return."""
         here = {name: cursor_record(self.arms[name], c) for name, c in self.cursors.items()}
         return self._absent | here
 
+    def upcoming(self) -> dict[str, str]:
+        """The place where the next sequence of each arm begins."""
+        return {name: arm.place(self.cursors[name]) for name, arm in self.arms.items()}
+
     def generator_state(self) -> list[Any]:
         """The generator's state, as the companion holds it."""
         return rng.python_state(self._generator)
 
-    def restore(self, cursors: dict[str, Any], generator: list[Any]) -> list[str]:
-        """Go where the companion says; returns what does not match. Raises ValueError."""
-        rng.put_python_state(self._generator, generator)
+    def restore_generator(self, state: list[Any]) -> None:
+        """Let the draws go on from there. Raises ValueError."""
+        rng.put_python_state(self._generator, state)
+
+    def restore(self, cursors: dict[str, Any]) -> list[str]:
+        """Go where the cursors say; returns what does not match. Raises ValueError."""
         self._absent = {name: c for name, c in cursors.items() if name not in self.arms}
         remarks = [f"arm {name} is gone" for name in self._absent]
         for name, arm in self.arms.items():

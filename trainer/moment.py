@@ -6,8 +6,9 @@ than that copies them first. All else is a value of its own.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -22,7 +23,8 @@ from trainer.state import State
 class Moment:
     """One step: float32 tensors in the model's own order, and everything else as JSON holds it.
 
-    ``parameters`` are names and shapes. The other fields are those of the companion.
+    ``parameters`` are names and shapes; ``history`` the losses up to this step, as far back as they
+    are known. The other fields are those of the companion.
     """
 
     step: int
@@ -39,6 +41,7 @@ class Moment:
     saved: str
     losses: dict[str, Any] | None = None
     next: dict[str, Any] | None = None
+    history: array[float] = field(default_factory=lambda: array("d"))
 
     @property
     def n_params(self) -> int:
@@ -72,8 +75,8 @@ class Moment:
         )
 
 
-def take(state: State, reason: str, identities: dict[str, Any]) -> Moment:
-    """The moment that ``state`` stands at."""
+def take(state: State, reason: str, identities: dict[str, Any], since: int = 0) -> Moment:
+    """The moment that ``state`` stands at; ``since`` is the step of the checkpoint before."""
     return Moment(
         step=state.step,
         parameters=state.shapes(),
@@ -87,4 +90,7 @@ def take(state: State, reason: str, identities: dict[str, Any]) -> Moment:
         identities=identities,
         reason=reason,
         saved=clock.wall(),
+        losses=state.losses.since(since),
+        next={"lr": state.next_rate, "arms": state.mixer.upcoming()},
+        history=state.losses.whole(),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,12 +18,12 @@ from trainer.keeper import Keeper
 from trainer.launch import Launch
 from trainer.mixer import Mixer
 from trainer.model import Transformer
-from trainer.optimizer import AdamW
+from trainer.optimizer import AdamW, learning_rate
 from trainer.orders import OrderBook, OrdersFile
 from trainer.orphan import OrphanWatch
 from trainer.phases import rejoin
 from trainer.reports import Reports, say
-from trainer.resume import load, newest, refuse_moved_generators
+from trainer.resume import Terms, load, newest
 from trainer.run import Run
 from trainer.signals import Requests, install
 from trainer.sources import SourceError, open_documents
@@ -50,10 +51,13 @@ def prepare(launch: Launch, reports: Reports, requests: Requests) -> Run:
         model=model,
         optimizer=AdamW(model.parameters(), sections.train.weight_decay),
         mixer=Mixer(arms, mix=sections.data.mix, seed=sections.train.seed),
+        rate=partial(learning_rate, settings=sections.train),
     )
     resumed = None
     if resume is not None:
-        resumed = load(resume, state, made_by, strict=sections.train.strict, bare=launch.bare)
+        resumed = load(resume, state, made_by, _terms(launch, sections))
+        if resumed.device_changes:
+            made_by["device_changes"] = list(resumed.device_changes)
         for remark in resumed.remarks:
             say(f"resumed from {resume.name}, but {remark}")
 
@@ -77,13 +81,28 @@ def prepare(launch: Launch, reports: Reports, requests: Requests) -> Run:
         keeper=Keeper(launch.checkpoints, made_by, reports, lambda: requests.stop, saved),
         orphan=None if launch.alone else OrphanWatch(launch.run / "run.lock", launch.orphan_after),
         began=state.step,
+        expected=resumed.expected if resumed else None,
     )
-    if resumed:
-        refuse_moved_generators(resumed)
-    reports.send("ready", pid=os.getpid(), n_params=state.n_params, step=state.step, companion=True)
+    reports.send(
+        "ready",
+        pid=os.getpid(),
+        n_params=state.n_params,
+        step=state.step,
+        companion=True,
+        **({"omitted": sorted(launch.omit)} if resumed and launch.omit else {}),
+    )
     if sections.train.compile:
         run.doing("compile")
     return run
+
+
+def _terms(launch: Launch, sections: TrainerSections) -> Terms:
+    return Terms(
+        strict=sections.train.strict,
+        bare=launch.bare,
+        device_change=sections.train.device_change or launch.device_change,
+        omit=launch.omit,
+    )
 
 
 def _open_arms(run: Path, sections: TrainerSections) -> list[Arm]:

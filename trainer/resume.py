@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Collection
+from dataclasses import replace
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +18,7 @@ import torch
 
 from trainer import rng
 from trainer.checkpoint import Saved, bytes_of
+from trainer.contents import of_companion, restore
 from trainer.contract.checkpoint_format import (
     HEADER_BYTES,
     CheckpointFormatError,
@@ -27,70 +30,114 @@ from trainer.contract.checkpoint_format import (
     step_of,
 )
 from trainer.errors import RefusedError
-from trainer.identities import differences
-from trainer.phases import read_phase
+from trainer.first_step import Expected, expect
+from trainer.identities import device_change, differences
 from trainer.state import State
 
 
-class Resumed(NamedTuple):
-    """The checkpoint gone on from, and what is not as it was when that was written.
+class Terms(NamedTuple):
+    """On which terms a checkpoint may be resumed.
 
-    ``generators`` are the states that the first step has to find.
+    ``strict`` refuses it where code, settings, data or libraries have changed; a ``bare`` one need
+    not have a companion; ``device_change`` takes one of another kind of device. ``omit`` names
+    states that are left out on purpose, so that it can be seen what they are needed for.
+    """
+
+    strict: bool = False
+    bare: bool = False
+    device_change: bool = False
+    omit: frozenset[str] = frozenset()
+
+
+class Resumed(NamedTuple):
+    """The checkpoint gone on from, what is not as it was, and what the first step has to find.
+
+    ``device_changes`` are all of its lineage.
     """
 
     saved: Saved
     remarks: tuple[str, ...]
-    generators: dict[str, Any]
+    expected: Expected
+    device_changes: tuple[str, ...] = ()
 
 
 def newest(folder: Path) -> Path | None:
-    """The ``.bin`` of the highest step in ``folder``."""
-    names = [path for path in folder.glob("step_*.bin") if step_of(path.name) is not None]
-    return max(names, key=lambda path: step_of(path.name) or 0, default=None)
+    """The checkpoint of the highest step in ``folder``, whatever its format."""
+    paths = [path for path in folder.glob("step_*") if step_of(path.name) is not None]
+    return max(paths, key=lambda path: step_of(path.name) or 0, default=None)
 
 
-def load(
-    path: Path, state: State, identities: dict[str, Any], *, strict: bool, bare: bool = False
-) -> Resumed:
-    """Fill ``state`` from ``path`` and its companion, which a ``bare`` one need not have.
+def load(path: Path, state: State, identities: dict[str, Any], terms: Terms) -> Resumed:
+    """Fill ``state`` from ``path`` and its companion.
 
-    Raises CheckpointFormatError or RefusedError for what must not be resumed; with ``strict``
-    also where code, settings, data or libraries have changed. ``state`` is then of no use.
+    Raises CheckpointFormatError or RefusedError for what must not be resumed. ``state`` is then of
+    no use.
     """
     try:
         with path.open("rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             head = file.read(HEADER_BYTES)
             header = read_header(head, size, str(path))
-            companion = _companion(path, header.step, bare=bare)
+            companion = _companion(path, header.step, bare=terms.bare)
             _same_structure(path, companion, header, state)
+            change = _device_change(path, companion, identities, terms)
             sha256 = _fill(file, head, state)
     except OSError as error:
         raise RefusedError(f"cannot resume from {path}: {error.strerror}") from None
     saved = Saved(header.step, path.name, sha256, size, 0.0)
     if companion is None:
-        return _restored_bare(saved, state, strict=strict)
+        return _restored_bare(saved, state, strict=terms.strict)
     if sha256 != companion.sha256:
         raise CheckpointFormatError(str(path), "sha256", companion.sha256, sha256)
     remarks = differences(companion.identities, identities)
-    if strict and remarks:
+    if terms.strict and remarks:
         text = "; ".join(remarks)
         raise RefusedError(f"cannot resume from {path} with train.strict = true: {text}")
+    changes = companion.identities.get("device_changes", [])
+    if change:
+        companion = _without_cuda(companion)
+        changes = [*changes, f"after step {companion.step}: {change}"]
+        remarks.append(
+            f"it was made on {change}: CUDA generators are left out, and later steps need not be "
+            "what they would have been"
+        )
     try:
-        remarks += _restore(state, companion)
+        remarks += restore(state, of_companion(companion), terms.omit)
+        expected = _expected(path.name, companion, identities, terms.omit)
     except (ValueError, KeyError, TypeError) as error:
         raise RefusedError(f"cannot resume from {path}: its companion: {error}") from None
-    return Resumed(saved, tuple(remarks), companion.rng)
+    return Resumed(saved, tuple(remarks), expected, tuple(changes))
 
 
-def refuse_moved_generators(resumed: Resumed) -> None:
-    """Raise RefusedError if anything has drawn from, or reseeded, a generator since ``load``."""
-    moved = rng.moved(resumed.generators)
-    if moved:
+def _device_change(
+    path: Path, companion: Companion | None, identities: dict[str, Any], terms: Terms
+) -> str:
+    """How the kind of device has changed, or nothing. Raises RefusedError where it must not."""
+    change = device_change(companion.identities, identities) if companion else ""
+    if change and not terms.device_change:
         raise RefusedError(
-            f"cannot resume from {resumed.saved.name}: something moved the generators of "
-            f"{', '.join(moved)} after they were put back"
+            f"cannot resume from {path}: it was made on {change}; give --device-change, or set "
+            "train.device_change = true, where later steps need not be what they would have been"
         )
+    return change
+
+
+def _without_cuda(companion: Companion) -> Companion:
+    """The generators of devices that it is not gone on with are left out."""
+    return companion._replace(rng={**companion.rng, "cuda": []})
+
+
+def _expected(
+    name: str, companion: Companion, identities: dict[str, Any], omit: Collection[str]
+) -> Expected:
+    """Nothing is expected of what is left out on purpose."""
+    expected = expect(name, companion.rng, companion.next, companion.identities, identities)
+    return replace(
+        expected,
+        generators=None if "rng" in omit else expected.generators,
+        lr=None if "scheduler" in omit else expected.lr,
+        places={} if "cursor" in omit else expected.places,
+    )
 
 
 def _companion(path: Path, step: int, *, bare: bool) -> Companion | None:
@@ -146,15 +193,4 @@ def _restored_bare(saved: Saved, state: State, *, strict: bool) -> Resumed:
     if strict:
         raise RefusedError(f"cannot resume from {saved.name} with train.strict = true: {remark}")
     state.step = state.optimizer.updates = saved.step
-    return Resumed(saved, (remark,), rng.capture())
-
-
-def _restore(state: State, companion: Companion) -> list[str]:
-    """Everything but the arrays. Raises ValueError, KeyError or TypeError."""
-    state.step = companion.step
-    state.tokens = int(companion.schedule["tokens"])
-    state.optimizer.updates = int(companion.schedule["updates"])
-    state.phase = read_phase(companion.phase)
-    remarks = state.mixer.restore(companion.cursors, companion.rng["mixer"])
-    rng.restore(companion.rng)
-    return remarks
+    return Resumed(saved, (remark,), Expected(saved.name, rng.capture()))

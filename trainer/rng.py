@@ -7,6 +7,7 @@ model that draws from them resumes as exactly.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def restore(states: dict[str, Any]) -> None:
         torch.cuda.set_rng_state_all(cuda)
 
 
-def moved(states: dict[str, Any]) -> list[str]:
+def moved(states: Mapping[str, Any]) -> list[str]:
     """The libraries whose generators no longer stand where ``restore(states)`` put them."""
     now = capture()
     if not (states["cuda"] and now["cuda"]):  # one of the two machines has no GPU

@@ -11,6 +11,7 @@ from trainer import clock
 from trainer.cadence import Saves
 from trainer.contract.settings import TrainerSections
 from trainer.device import Compute
+from trainer.first_step import Expected
 from trainer.keeper import Keeper
 from trainer.orders import OrderBook
 from trainer.orphan import OrphanWatch
@@ -26,7 +27,8 @@ _SAY_AGAIN = 30.0
 class Run:
     """``forward`` is the model, compiled where asked: int64 [n, time + 1] to float32 [n].
 
-    ``began`` is the step this life resumed from. ``phase_wait`` is how long, in seconds, a phase
+    ``began`` is the step this life resumed from, ``expected`` what its first step has to find, None
+    once it was looked at. ``phase_wait`` is how long, in seconds, a phase
     that the orders do not name yet is waited for.
     """
 
@@ -41,6 +43,7 @@ class Run:
     keeper: Keeper
     orphan: OrphanWatch | None
     began: int
+    expected: Expected | None = None
     phase_wait: float = PHASE_WAIT
     said: set[str] = field(default_factory=set)
     waits: bool = False

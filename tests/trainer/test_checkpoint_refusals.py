@@ -116,7 +116,11 @@ def test_a_changed_setting_takes_effect_and_is_named(
     capfd.readouterr()
     second = live(other, resume=life.newest(), stop_after=4)
     said = capfd.readouterr().err.splitlines()
-    assert said == ["resumed from step_000003.bin, but settings.train.lr was 0.01 and is 0.02"]
+    rate = "the learning rate of the first update was to be 0.01 and is 0.02"
+    assert [line.removeprefix("resumed from step_000003.bin, but ") for line in said] == [
+        "settings.train.lr was 0.01 and is 0.02",
+        f"{rate}, as settings or data have changed",
+    ]
     assert second.run.sections.train.lr == 0.02
 
 

@@ -100,7 +100,7 @@ def test_the_environment_is_the_one_that_a_life_reads() -> None:
     assert spoken - {"STEPKEEPER_ORPHAN_AFTER"} <= named
     child = (ROOT / "supervisor").rglob("*.py")
     given = {name for path in child for name in re.findall(r"STEPKEEPER_[A-Z]+", path.read_text())}
-    assert {name for name in named if name not in given} == set()
+    assert {name for name in named if name not in given} <= {"STEPKEEPER_OMIT"}  # of proofs alone
 
 
 def test_an_example_that_breaks_the_contract_would_be_found() -> None:

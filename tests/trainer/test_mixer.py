@@ -120,7 +120,7 @@ def test_a_restored_mixer_says_which_arms_came_and_went(tmp_path: Path) -> None:
     record = source.record()
     record["gone"] = record.pop("b")
     again = mixer(tmp_path)
-    remarks = again.restore(record, source.generator_state())
+    remarks = again.restore(record)
     assert remarks == ["arm gone is gone", "arm b is new and begins at its first document"]
     assert again.cursors["a"] == source.cursors["a"]
     assert again.record()["gone"] == record["gone"]  # it may come back

@@ -29,6 +29,7 @@ from trainer.launch import Launch
 from trainer.loop import train
 from trainer.preparation import prepare
 from trainer.reports import FileReports
+from trainer.resume import newest
 from trainer.run import Run
 from trainer.signals import Requests
 
@@ -132,7 +133,9 @@ class Life:
 
     def newest(self) -> Path:
         """The last checkpoint written."""
-        return max(self.checkpoints.glob("step_*.bin"))
+        found = newest(self.checkpoints)
+        assert found is not None
+        return found
 
 
 @dataclass
@@ -161,13 +164,15 @@ def live(
     stop_after: int | None = None,
     acts: dict[tuple[str, int], Callable[[], None]] | None = None,
     change: Callable[[Run], None] = lambda _run: None,
+    **launched: Any,  # noqa: ANN401 - fields of a Launch
 ) -> Life:
     """Train in this process from ``resume`` on.
 
     ``stop_after`` sets the request that SIGTERM sets, within that step; ``acts`` happen right
     after the report of that name and step; ``change`` sees the run before its first step.
+    ``launched`` are other values of the launch.
     """
-    how = launch(run, attempt, resume)
+    how = launch(run, attempt, resume)._replace(**launched)
     requests = Requests()
     path = run / f"reports-{attempt}.jsonl"
     file = FileReports(path, lambda: requests.stop)
