@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.messages import Verdict
-from supervisor.sidecars.checkpoints.verify_child import Expected, verify
+from supervisor.sidecars.checkpoints.verify_child import verify
+from supervisor.sidecars.checkpoints.verify_companion import Expected
 from supervisor.sidecars.checkpoints.verifying import Verifier
 from tests.sidecars.sealing import companion, content
 from tests.support.runs import ROOT
@@ -150,7 +151,7 @@ def test_a_fault_in_a_later_piece_is_found_at_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Arrays are read in pieces; the last one is shorter."""
-    monkeypatch.setattr("supervisor.sidecars.checkpoints.verify_child._CHUNK", 3)
+    monkeypatch.setattr("supervisor.sidecars.checkpoints.verify_stream.PIECE", 12)
     for at in range(10):
         for array in ("weights", "m", "v"):
             numbers = [0.5] * 10
@@ -242,7 +243,8 @@ def test_the_reader_needs_little_memory_whatever_the_size(tmp_path: Path) -> Non
             file.write(struct.pack("<f", 0.5) * 1_000_000)
     code = (
         "import sys; from pathlib import Path\n"
-        "from supervisor.sidecars.checkpoints.verify_child import Expected, verify\n"
+        "from supervisor.sidecars.checkpoints.verify_child import verify\n"
+        "from supervisor.sidecars.checkpoints.verify_companion import Expected\n"
         "assert verify(Path(sys.argv[1]), Expected())['problem'] == ''\n"
         "print(next(l.split()[1] for l in open('/proc/self/status') if l.startswith('VmHWM')))\n"
     )

@@ -59,6 +59,7 @@ from supervisor.core.messages.events import (
 from supervisor.core.messages.nouns import (
     Cause,
     LedgerPosition,
+    LossHistory,
     ReportsPosition,
     ResumePoint,
     Verdict,
@@ -88,6 +89,7 @@ __all__ = [
     "LeaveTerminal",
     "LedgerPosition",
     "LimitNear",
+    "LossHistory",
     "Moved",
     "Pin",
     "Prove",

@@ -54,8 +54,18 @@ class VisibleCheckpoint(NamedTuple):
     name: str
 
 
+class LossHistory(NamedTuple):
+    """Losses that a checkpoint holds, from step ``first`` on; a word for one that is not finite."""
+
+    first: int
+    values: tuple[float | str, ...]
+
+
 class Verdict(NamedTuple):
-    """What the verifying child found; ``problem`` is empty for a good checkpoint."""
+    """What the verifying child found; ``problem`` is empty for a good checkpoint.
+
+    ``losses`` are the companion's and, where it is another, the payload's own.
+    """
 
     step: int
     name: str
@@ -63,3 +73,4 @@ class Verdict(NamedTuple):
     bytes: int
     companion: str
     problem: str
+    losses: tuple[LossHistory, ...] = ()

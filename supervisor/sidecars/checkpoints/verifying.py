@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from supervisor.core.messages import Verdict
+from supervisor.core.messages import LossHistory, Verdict
 from trainer.contract.checkpoint_format import step_of
 
 _ROOT: Final = Path(__file__).parents[3]  # what `supervisor` is imported from
@@ -135,11 +135,12 @@ def _verdict(name: str, answer: bytes, status: int) -> Verdict:
     last = answer.rstrip(b"\n").rpartition(b"\n")[2]
     try:
         verdict = Verdict(**json.loads(last))
+        histories = [LossHistory(first, tuple(values)) for first, values in verdict.losses]
     except (ValueError, TypeError):
         said = last.decode("utf-8", "replace")[:200]
         problem = f"cannot tell whether {name} is good: the reader ended with {status} {said!r}"
         return Verdict(step_of(name) or 0, name, "", 0, "", problem)
-    return verdict
+    return verdict._replace(losses=tuple(histories))
 
 
 def read_back(folder: Path, name: str, sha256: str = "", *, companion: bool = True) -> Verdict:
