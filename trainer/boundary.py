@@ -30,6 +30,7 @@ def attend(run: Run) -> Leave:
         say("run.lock has been free for too long: saving, and ending")
         run.requests.stop = True
     state = run.state
+    run.keeper.collect()
     if state.step == run.began:  # nothing to save yet; requests wait for the first step
         if signalled:
             run.requests.ask_save()
@@ -42,8 +43,10 @@ def attend(run: Run) -> Leave:
         order=run.orders.now.save,
         since=run.keeper.since,
     )
-    if (due.reason or due.save is not None) and not run.keeper.keep(state, due):
-        run.saves.reopen(due)
+    if due.reason:
+        run.keeper.keep(state, due)
+    for owed in run.keeper.take_owed():
+        run.saves.reopen(owed)
     return due.leave
 
 

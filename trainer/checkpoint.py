@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainer import clock
+from trainer import clock, direct
 from trainer.contract import durable
 from trainer.contract.checkpoint_format import (
     companion_of,
@@ -32,17 +31,19 @@ from trainer.contract.checkpoint_format import (
 )
 from trainer.moment import Moment
 
-_CHUNK = 1 << 24
-
 
 class Saved(NamedTuple):
-    """A checkpoint that is visible: its step, file name, digest, size and the time it took."""
+    """A checkpoint that is visible: its step, file name, digest, size and the time it took.
+
+    ``directly`` says whether the file system let it past the page cache.
+    """
 
     step: int
     name: str
     sha256: str
     bytes: int
     seconds: float
+    directly: bool = True
 
 
 class SealedError(Exception):
@@ -64,7 +65,7 @@ def write(folder: Path, moment: Moment) -> Saved:
     temporary = durable.temporary_for(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
     try:
-        sha256 = _stream(descriptor, moment)
+        sha256, directly = _stream(descriptor, moment, size)
         companion = moment.companion("bin", sha256, size)
         durable.write_file(folder / companion_of(moment.step), format_companion(companion))
         durable.finish(descriptor, temporary, path)
@@ -74,24 +75,19 @@ def write(folder: Path, moment: Moment) -> Saved:
         raise
     finally:
         os.close(descriptor)
-    return Saved(moment.step, name, sha256, size, clock.seconds() - began)
+    return Saved(moment.step, name, sha256, size, clock.seconds() - began, directly)
 
 
-def _stream(descriptor: int, moment: Moment) -> str:
-    """Write header and arrays; returns their SHA-256."""
-    digest = hashlib.sha256()
-    for chunk in _chunks(moment):
-        durable.write_all(descriptor, chunk)
-        digest.update(chunk)
-    return digest.hexdigest()
+def _stream(descriptor: int, moment: Moment, size: int) -> direct.Streamed:
+    if moment.image is not None:
+        return direct.stream_image(descriptor, moment.image)
+    return direct.stream(descriptor, _parts(moment), size)
 
 
-def _chunks(moment: Moment) -> Iterator[bytes | memoryview]:
-    yield pack_header(moment.step, moment.n_params)
+def _parts(moment: Moment) -> Iterator[memoryview]:
+    yield memoryview(pack_header(moment.step, moment.n_params))
     for tensor in moment.arrays():
-        view = bytes_of(tensor.cpu())
-        for start in range(0, len(view), _CHUNK):
-            yield view[start : start + _CHUNK]
+        yield bytes_of(tensor.cpu())
 
 
 def bytes_of(tensor: Tensor) -> memoryview:

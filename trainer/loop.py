@@ -66,6 +66,7 @@ def advance(run: Run, batch: Batch, lr: float) -> tuple[list[float], float]:
         measured.append(losses.detach())
     gradients = [p.grad for p in state.optimizer.parameters if p.grad is not None]
     norm = clip(gradients, settings.clip)
+    run.keeper.before_update(state)
     state.optimizer.step(gradients, lr)
     for parameter in state.optimizer.parameters:
         parameter.grad = None

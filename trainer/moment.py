@@ -24,7 +24,9 @@ class Moment:
     """One step: float32 tensors in the model's own order, and everything else as JSON holds it.
 
     ``parameters`` are names and shapes; ``history`` the losses up to this step, as far back as they
-    are known. The other fields are those of the companion.
+    are known. ``image`` is, where the tensors are copies, the memory that holds them as a ``.bin``
+    does, header and all, from a page's beginning; else None. The other fields are those of the
+    companion.
     """
 
     step: int
@@ -42,6 +44,7 @@ class Moment:
     losses: dict[str, Any] | None = None
     next: dict[str, Any] | None = None
     history: array[float] = field(default_factory=lambda: array("d"))
+    image: memoryview | None = None
 
     @property
     def n_params(self) -> int:

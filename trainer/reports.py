@@ -70,16 +70,23 @@ class FileReports:
             self._keep_trying(error)
 
     def sync(self) -> None:
-        """Make all lines durable. Raises TrainerError: what the disk holds is then unknown."""
+        """Make all lines durable. Raises TrainerError: what the disk holds is then unknown.
+
+        Another thread than the sender's may call it: a line sent is written, so none is owed.
+        """
         try:
-            self._file.sync()
+            self._file.sync_written()
         except OSError as error:
-            text = f"cannot make {self._path} durable: {error.strerror}; ending, to be restarted"
-            raise TrainerError(text) from None
+            raise self._not_durable(error) from None
 
     def close(self) -> None:
         """Give the descriptor back."""
         self._file.close()
+
+    def _not_durable(self, error: OSError) -> TrainerError:
+        return TrainerError(
+            f"cannot make {self._path} durable: {error.strerror}; ending, to be restarted"
+        )
 
     def _keep_trying(self, error: OSError) -> None:
         """What is owed goes out before anything else happens."""
@@ -88,6 +95,8 @@ class FileReports:
         while True:
             if self._stopping():
                 last_try = min(last_try, clock.seconds() + _PATIENCE_OF_A_STOP)
+            if self._file.lost:
+                raise self._not_durable(error) from None
             if error.errno not in _TRIED_AGAIN or clock.seconds() > last_try:
                 text = f"cannot write a report to {self._path}: {error.strerror}"
                 raise TrainerError(text) from None

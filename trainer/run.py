@@ -63,8 +63,9 @@ class Run:
         self.reports.send("doing", what=what, step=self.state.step)
 
     def waited(self) -> None:
-        """Report that a wait, if one was reported, is over: from here on silence is a hang."""
-        if self.waits:
+        """Report that a wait or a save's begin, if reported, is over: now silence is a hang."""
+        if self.waits or self.keeper.elsewhere:
+            self.keeper.elsewhere = False
             self.doing("train")
 
     def stopping_amid(self, what: str) -> Callable[[], bool]:

@@ -71,6 +71,7 @@ REACH: Final[dict[str, Reach]] = {
     "checkpoint.split": Reach.NEXT,
     "checkpoint.shard_roots": Reach.NEXT,
     "checkpoint.sigusr1": Reach.NEXT,
+    "checkpoint.background": Reach.NEXT,
     "checkpoint.keep_last": Reach.LIVE,
     "checkpoint.keep_every": Reach.LIVE,
     "checkpoint.keep_audit": Reach.LIVE,

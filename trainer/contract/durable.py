@@ -161,8 +161,12 @@ class AppendFile:
 
     def sync(self) -> None:
         """Make what is written durable. Raises OSError, and again at every later call."""
-        self.refuse_if_lost()
         self.append(b"")
+        self.sync_written()
+
+    def sync_written(self) -> None:
+        """``sync`` without writing what is owed: safe beside an ``append`` of another thread."""
+        self.refuse_if_lost()
         try:
             os.fdatasync(self.descriptor)
         except OSError:

@@ -47,6 +47,9 @@ PRESETS: dict[str, Shape] = {
 }
 
 
+Background = Literal["auto", "copy", "live", "off"]
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -126,6 +129,7 @@ class CheckpointSettings(_Section):
     split: Literal["by_size", "round_robin", "by_group"] = "by_size"  # of tensors over shards
     shard_roots: dict[RootName, Annotated[str, Field(min_length=1)]] = Field(default={})
     sigusr1: Literal["now", "boundary"] = "now"
+    background: Background = "auto"  # beside training, from a copy or the live arrays; or not
     keep_last: int = Field(default=5, ge=2)  # with one, a bad newest would leave none
     keep_every: int = Field(default=10_000, ge=0)  # steps; 0: none is kept for this
     keep_audit: int = Field(default=10, ge=0)  # of those made on a signal or a request
