@@ -12,7 +12,7 @@ from supervisor.cli import asking, printing
 from supervisor.cli.parameters import Json, Run, existing
 from supervisor.errors import StepkeeperError, UnknownError
 from supervisor.sidecars.checkpoints.marks import pins
-from trainer.contract.checkpoint_format import name_of
+from supervisor.sidecars.checkpoints.presence import measure, sealed_path
 
 MOST = (1 << 31) - 1  # a checkpoint's step is an int32
 
@@ -35,16 +35,17 @@ def pin(
     path = existing(run)
     _do(path, "pin", {"step": step, "note": note})
     folder = path / "checkpoints"
+    sealed = sealed_path(folder, step)
     # The supervisor answers once it has tried; what the files say is what is so.
-    if step not in pins(folder) or not (folder / name_of(step)).is_file():
+    if step not in pins(folder) or sealed is None or measure(sealed) is None:
         raise StepkeeperError(
             f"cannot pin step {step} of {path}: the supervisor could not; see stepkeeper logs "
             f"{shlex.quote(str(path))} --supervisor"
         )
     if as_json:
-        printing.emit({"step": step, "pinned": True, "path": str(folder / name_of(step))})
+        printing.emit({"step": step, "pinned": True, "path": str(sealed)})
     else:
-        printing.say(f"pinned {folder / name_of(step)}")
+        printing.say(f"pinned {sealed}")
     return 0
 
 

@@ -20,7 +20,7 @@ from supervisor.perform import say
 from supervisor.sidecars.checkpoints import SealError, SealRecord, rejections, scan
 from supervisor.sidecars.checkpoints.seals import read
 from supervisor.sidecars.checkpoints.verifying import Sealed, Verifier
-from trainer.contract.checkpoint_format import name_of, seal_of
+from trainer.contract.checkpoint_format import seal_of
 
 TRIES = 4  # of one of which it cannot be told: a disk may have a bad moment
 PAUSE_SECONDS = 0.5  # before the second try, doubling
@@ -136,7 +136,7 @@ class Proofs:
 
     def _answer_unread(self, point: ResumePoint) -> None:
         """One that is wanted and not to be read: it is known, or its seal is gone."""
-        name = name_of(point.step)
+        name = f"the checkpoint of step {point.step}"
         known = point.seal in self._known
         problem = "" if known else f"cannot tell whether {name} is good: its seal has changed"
         self._put(Proved(point.step, point.seal, name, problem, doubt=not known))

@@ -38,6 +38,7 @@ from supervisor.daemon.space import make_room
 from supervisor.daemon.unfinished import find, orders_left
 from supervisor.perform import Parts, read_intent, say
 from supervisor.perform.intent import Start, start_of
+from supervisor.perform.retaining import finish_deletions
 from supervisor.perform.rewinding import complete
 from supervisor.process.identity import boot_id
 from supervisor.sidecars import archive, attempts, bandit_state
@@ -75,6 +76,7 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
         say(f"the record of attempt {lost} is {how}, as a power cut leaves it", alarm=True)
     last = attempts.last(run)
     parts = open_parts(config, head, rewound, fresh=last is None)
+    finish_deletions(parts.checkpoints)
     if not visiting:
         put_in_force(parts)
     policy = policy_in_force(config, parts, journal, fresh=last is None)
@@ -106,7 +108,7 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
 
 
 def _seals(config: Config) -> tuple[SealRecord | None, tuple[SealRecord, ...]]:
-    """The newest seal, which history follows even where its .bin is bad; those to resume from."""
+    """The newest seal, which history follows even where it is bad itself; those to resume from."""
     found = scan(config.run / "checkpoints")
     for refused in found.passed_over(KEPT_SEALS):
         say(f"{refused.name} is not used: {refused.reason}", alarm=True)

@@ -18,7 +18,7 @@ from supervisor.process.identity import Identity
 from supervisor.sidecars import archive, attempts
 from supervisor.sidecars.attempts import AttemptModel
 from supervisor.sidecars.checkpoints import SealRecord
-from trainer.contract.checkpoint_format import n_params_of
+from supervisor.sidecars.checkpoints.presence import parameters
 from trainer.contract.wire import Orders, WireError, read_orders
 
 _STAGES = {
@@ -104,7 +104,7 @@ def _unfinished(
         ready=own is not None,
         # What it said when it was ready lies before the fold: its seal shows it.
         companion=own is None or bool(own.companion),
-        n_params=n_params_of(own.bin.bytes) if own else 0,
+        n_params=parameters(parts.checkpoints, own) if own else 0,
         doing="train" if own else "import",
         proved=own.replay.proved if own else 0,
         consistent=own.replay.consistent if own else 0,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -16,14 +17,15 @@ from supervisor.perform.parts import Parts
 from supervisor.process.signals import held_from_threads
 from supervisor.sidecars import archive
 from supervisor.sidecars.checkpoints import marks
-from supervisor.sidecars.checkpoints.holdings import delete, holdings
-from trainer.contract.checkpoint_format import name_of, seal_of
+from supervisor.sidecars.checkpoints.holdings import delete, holdings, left_over
+from supervisor.sidecars.checkpoints.presence import measure, sealed_path
+from trainer.contract.durable import clear_away
 
 
 def survey(
     run: Path, rules: Retention, attempt: int, resume: str, *, more: tuple[Held, ...] = ()
 ) -> tuple[Fate, ...]:
-    """The fate of every ``.bin`` that is there now, and of ``more``. Raises OSError, RefusedError.
+    """The fate of every checkpoint that is there now, and of ``more``. Raises OSError, RefusedError.
 
     ``resume`` is the seal's digest of the resume point of ``attempt``, empty without one.
     """
@@ -47,7 +49,7 @@ def retain(parts: Parts, effect: Retain) -> Retained:
 
 
 def _journal(parts: Parts, going: list[Fate]) -> None:
-    """Before they go, so that no .bin is ever gone without a line.
+    """Before they go, so that no checkpoint is ever gone without a line.
 
     After a crash in between, the next seal deletes them. On a full disk the journal owes the lines
     until this very deletion has made room.
@@ -64,27 +66,45 @@ def _journal(parts: Parts, going: list[Fate]) -> None:
 
 def _delete(parts: Parts, held: Held) -> bool:
     try:
-        blocks = delete(parts.checkpoints, held)
+        free = delete(parts.checkpoints, held)
     except OSError as error:
         say(f"cannot delete {held.name}: {error.strerror or error}; it stays", alarm=True)
         return False
-    if blocks >= 0:
-        # Beside the writer thread, which has the ledger's lines to write in the meantime.
-        with held_from_threads():
-            Thread(target=os.close, args=(blocks,), name="deletion", daemon=True).start()
+    if free is not None:
+        _beside(free)
     return True
+
+
+def finish_deletions(folder: Path) -> None:
+    """Go on with what the death of an earlier supervisor cut short. Raises OSError."""
+    for path in left_over(folder):
+        _beside(partial(clear_away, path))
+
+
+def _beside(free: Callable[[], None]) -> None:
+    """Beside the writer thread, which has the ledger's lines to write in the meantime."""
+
+    def work() -> None:
+        try:
+            free()
+        except OSError as error:
+            text = f"cannot free all that was deleted: {error.filename}: {error.strerror}"
+            say(f"{text}; it is tried again at the next start", alarm=True)
+
+    with held_from_threads():
+        Thread(target=work, name="deletion", daemon=True).start()
 
 
 def refuse_to_pin(run: Path, step: int) -> None:
     """Raise StepkeeperError for a step whose sealed checkpoint is not there."""
-    folder = run / "checkpoints"
-    if not (folder / seal_of(step)).is_file():
+    sealed = sealed_path(run / "checkpoints", step)
+    if sealed is None:
         raise StepkeeperError(
             f"cannot pin step {step}: it has no sealed checkpoint; see stepkeeper checkpoints"
         )
-    if not (folder / name_of(step)).is_file():
+    if measure(sealed) is None:
         raise StepkeeperError(
-            f"cannot pin step {step}: its {name_of(step)} was deleted; only its seal is left"
+            f"cannot pin step {step}: its {sealed.name} was deleted; only its seal is left"
         )
 
 

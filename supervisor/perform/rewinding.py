@@ -34,7 +34,7 @@ def find_target(run: Path, step: int, do: str = "go to") -> tuple[SealRecord, Se
     if target is None:
         why = next((r.reason for r in catalogue.refused if r.step == step), "")
         if not why and any(seal.step == step for seal in catalogue.retired):
-            why = "its .bin was deleted"
+            why = "it was deleted"
         raise StepkeeperError(
             f"cannot {do} step {step} of {run}: {why or 'no checkpoint of it is sealed'}; "
             f"{_nearest([seal.step for seal in sealed], step)}"

@@ -30,7 +30,7 @@ from supervisor.sidecars import attempts, kept_settings
 from supervisor.sidecars.attempts import AttemptModel, EndModel, IdentityModel, ResumeModel
 from supervisor.sidecars.checkpoints import SealError, supersede
 from supervisor.sidecars.checkpoints.seals import read as read_seal
-from trainer.contract.checkpoint_format import name_of, seal_of
+from trainer.contract.checkpoint_format import seal_of
 from trainer.contract.durable import remove_temporaries, replace_file
 from trainer.contract.wire import format_orders
 
@@ -129,26 +129,26 @@ def _offer_to_the_oom_killer(pid: int) -> None:
 
 def _environment(parts: Parts, effect: Spawn, token: str) -> dict[str, str]:
     folder = attempts.folder(parts.run, effect.attempt)
-    resume = parts.checkpoints / name_of(effect.resume.step) if effect.resume else ""
+    resume, companion = _resume(parts, effect)
     return {
         **parts.config.env,
         "STEPKEEPER_RUN": str(parts.run),
         "STEPKEEPER_ATTEMPT": str(effect.attempt),
         "STEPKEEPER_REPORTS": str(folder / "reports.jsonl"),
         "STEPKEEPER_ORDERS": str(parts.run / "orders.json"),
-        "STEPKEEPER_RESUME": str(resume),
+        "STEPKEEPER_RESUME": resume,
         "STEPKEEPER_SETTINGS": str(kept_settings.find(parts.run, parts.config.digest) or ""),
-        "STEPKEEPER_COMPANION": _companion(parts, effect),
+        "STEPKEEPER_COMPANION": companion,
         "STEPKEEPER_TOKEN": token,
     }
 
 
-def _companion(parts: Parts, effect: Spawn) -> str:
-    """``none`` where the seal says that the checkpoint to resume has none, else empty."""
+def _resume(parts: Parts, effect: Spawn) -> tuple[str, str]:
+    """The file or folder to resume, and ``none`` where its seal says that it has no companion."""
     if effect.resume is None:
-        return ""
+        return "", ""
     seal = read_seal(parts.checkpoints / seal_of(effect.resume.step))
-    return "" if seal.companion else "none"
+    return str(parts.checkpoints / seal.bin.name), "" if seal.companion else "none"
 
 
 def signal_trainer(parts: Parts, effect: SignalTrainer) -> None:

@@ -11,10 +11,11 @@ import contextlib
 import errno
 import os
 import re
-import shutil
+import stat
 from pathlib import Path
 
 TEMPORARY = ".tmp"
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _OURS = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 
 
@@ -32,11 +33,10 @@ def remove_temporaries(folder: Path) -> None:
     names = os.listdir(folder) if folder.is_dir() else []  # noqa: PTH208 - as said
     for name in names:
         if name.endswith(TEMPORARY) and _OURS.fullmatch(name):
-            rest = folder / name
-            if rest.is_dir() and not rest.is_symlink():
-                shutil.rmtree(rest)
-            else:
-                rest.unlink(missing_ok=True)
+            try:
+                (folder / name).unlink(missing_ok=True)
+            except IsADirectoryError:
+                clear_away(folder / name)
 
 
 def remove(path: Path) -> None:
@@ -47,10 +47,43 @@ def remove(path: Path) -> None:
 
 def remove_folder(folder: Path) -> None:
     """Take a folder away at once, durably, and then what was in it. Raises OSError."""
-    temporary = temporary_for(folder)
-    folder.rename(temporary)
-    sync_folder(folder.parent)
-    shutil.rmtree(temporary)
+    aside = set_aside(folder, folder.parent)
+    if aside is not None:
+        clear_away(aside)
+
+
+def set_aside(source: Path, folder: Path, prefix: str = "") -> Path | None:
+    """Take a folder's name away, durably and at once, before what it holds is removed.
+
+    Returns its temporary name in ``folder``, which has ``prefix`` behind its dot: for
+    ``clear_away`` or, after a crash, for ``remove_temporaries``. None where it was gone already.
+    Raises OSError.
+    """
+    aside = temporary_for(folder / f"{prefix}{source.name}")
+    try:
+        source.rename(aside)
+    except FileNotFoundError:
+        return None
+    sync_folder(source.parent)
+    if folder != source.parent:
+        sync_folder(folder)
+    return aside
+
+
+def clear_away(folder: Path) -> None:
+    """Remove a folder and all it holds, links themselves; who else does so is no fault.
+
+    Not durable, and not atomic: for a folder whose name nobody takes for anything. Raises OSError.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        with os.scandir(folder) as found:
+            entries = [(Path(entry.path), entry.is_dir(follow_symlinks=False)) for entry in found]
+        for path, is_folder in entries:
+            if is_folder:
+                clear_away(path)
+            else:
+                path.unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def sync_folder(folder: Path) -> None:
@@ -115,21 +148,53 @@ def finish(descriptor: int, temporary: Path, path: Path) -> None:
     publish(temporary, path)
 
 
-def move(source: Path, target: Path) -> None:
-    """Move a file durably, never replacing one. Raises FileExistsError or OSError.
-
-    Its bytes are made durable first: a projection was perhaps never synced, and what is put away
-    is not written again.
-    """
-    descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+def sync_file(path: Path) -> None:
+    """Make a file's bytes durable. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    os.link(source, target)
-    sync_folder(target.parent)
-    source.unlink()
+
+
+def sync_tree(folder: Path) -> None:
+    """Make all that a folder holds durable, and its names, but not its own. Raises OSError."""
+    with os.scandir(folder) as found:
+        entries = list(found)
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            sync_tree(Path(entry.path))
+        elif entry.is_file(follow_symlinks=False):
+            sync_file(Path(entry.path))
+    sync_folder(folder)
+
+
+def move(source: Path, target: Path) -> None:
+    """Move a file or a folder durably, never replacing one. Raises FileExistsError or OSError.
+
+    Its bytes are made durable first: a projection was perhaps never synced, and what is put away
+    is not written again. A file has both names for a moment; a folder cannot, and is renamed,
+    which the system does only where nothing, or an empty folder, has the new name.
+    """
+    if stat.S_ISDIR(source.lstat().st_mode):
+        sync_tree(source)
+        _rename_folder(source, target)
+        sync_folder(target.parent)
+    else:
+        sync_file(source)
+        os.link(source, target)
+        sync_folder(target.parent)
+        source.unlink()
     sync_folder(source.parent)
+
+
+def _rename_folder(source: Path, target: Path) -> None:
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            raise FileExistsError(error.errno, "it is taken", str(target)) from None
+        raise
 
 
 class AppendFile:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
@@ -11,12 +10,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from supervisor.sidecars.checkpoints import marks, seals
+from supervisor.sidecars.checkpoints.presence import kind_of, measure, names_by_step
 from supervisor.sidecars.checkpoints.seals import SealRecord
-from trainer.contract.checkpoint_format import companion_of, seal_of, step_of
+from trainer.contract.checkpoint_format import FORMATS, companion_of, form_of, seal_of, step_of
+
+_ENDINGS = tuple(f".{form}" for form in FORMATS)
 
 
 class Unsealed(NamedTuple):
-    """A visible ``.bin`` that nobody has sealed."""
+    """A visible checkpoint that nobody has sealed."""
 
     step: int
     name: str
@@ -38,7 +40,7 @@ class Gap(NamedTuple):
 
 
 class Retired(NamedTuple):
-    """A seal of the lineage whose ``.bin`` was deleted, as retention does."""
+    """A seal of the lineage whose checkpoint was deleted, as retention does."""
 
     seal: SealRecord
 
@@ -50,7 +52,7 @@ class Catalogue:
     """What the folder held when it was listed; files of other names are left alone.
 
     Seals are read when asked for, newest first, and each once: ``newest`` of a run with ten
-    thousand of them reads a few. No ``.bin`` is opened.
+    thousand of them reads a few. No checkpoint is opened.
     """
 
     def __init__(self, folder: Path, names: frozenset[str]) -> None:
@@ -60,14 +62,13 @@ class Catalogue:
 
     @property
     def present(self) -> tuple[int, ...]:
-        """Steps that have a ``.bin`` and something named as its seal, newest first; reads none."""
-        found = (step_of(name) for name in self._names)
-        steps = (step for step in found if step is not None and seal_of(step) in self._names)
+        """Steps with a checkpoint and something named as its seal, newest first; reads none."""
+        steps = (step for step in self._named if seal_of(step) in self._names)
         return tuple(sorted(steps, reverse=True))
 
     @property
     def head(self) -> SealRecord | None:
-        """The newest seal that can be read, whatever became of its ``.bin``: history ends there."""
+        """The newest seal that can be read, whatever became of its checkpoint: history ends there."""
         found = (self._seal(step) for step in self._steps())
         return next((seal for seal in found if isinstance(seal, SealRecord)), None)
 
@@ -93,7 +94,7 @@ class Catalogue:
 
     @cached_property
     def retired(self) -> tuple[SealRecord, ...]:
-        """The lineage's seals whose ``.bin`` is gone, newest first."""
+        """The lineage's seals whose checkpoint is gone, newest first."""
         return tuple(found.seal for found in self._everything if isinstance(found, Retired))
 
     @cached_property
@@ -109,30 +110,54 @@ class Catalogue:
 
     @cached_property
     def unsealed(self) -> tuple[Unsealed, ...]:
-        """Visible ``.bin`` files without a seal, newest first; reads no seal."""
-        found = [
-            Unsealed(step, name)
-            for name in self._names
-            if (step := step_of(name)) is not None
-            and seal_of(step) not in self._names
-            and self._is_file(name)
-        ]
+        """Visible checkpoints without a seal, newest first; reads no seal.
+
+        Where a step has several, of different formats, none of them is: see ``refused``.
+        """
+        found = [Unsealed(step, names[0]) for step, names in self._loose if len(names) == 1]
         return tuple(sorted(found, reverse=True))
 
     @cached_property
     def _everything(self) -> tuple[_Found, ...]:
         return tuple(self._walk())
 
+    @cached_property
+    def _named(self) -> dict[int, list[str]]:
+        return names_by_step(self._names)
+
+    @property
+    def _loose(self) -> Iterator[tuple[int, list[str]]]:
+        """Steps that nothing is named as the seal of, each with the checkpoints that it has."""
+        for step, names in self._named.items():
+            if seal_of(step) not in self._names:
+                yield step, sorted(name for name in names if self._is_there(name))
+
     def _misnamed(self) -> Iterator[Refused]:
-        """What is named as a ``.bin`` and is none."""
+        """What is named as a checkpoint and is none, or is another than the one that counts."""
         for name in self._names:
-            if not name.startswith("step_") or not name.endswith(".bin"):
+            if name.startswith("step_") and name.endswith(_ENDINGS) and step_of(name) is None:
+                expected = "step_NNNNNN" + name[name.rindex(".") :]
+                yield Refused(0, name, f"name: expected {expected}, found another form")
+        for step, names in self._named.items():
+            if seal_of(step) in self._names:
+                yield from self._others_than_sealed(step, names)
                 continue
-            step = step_of(name)
-            if step is None:
-                yield Refused(0, name, "name: expected step_NNNNNN.bin, found another form")
-            elif seal_of(step) not in self._names and not self._is_file(name):
-                yield Refused(step, name, "kind: expected a regular file, found another")
+            for name in names:
+                if not self._is_there(name):
+                    expected = kind_of(form_of(name))
+                    yield Refused(step, name, f"kind: expected {expected}, found another")
+        for step, names in self._loose:
+            if len(names) > 1:
+                reason = f"format: expected one of {' and '.join(names)}, and none is sealed"
+                yield from (Refused(step, name, reason) for name in names)
+
+    def _others_than_sealed(self, step: int, names: list[str]) -> Iterator[Refused]:
+        """Those beside the sealed one; seals that were not asked for are read only for several."""
+        seal = self._seal(step) if len(names) > 1 else self._read.get(step)
+        if isinstance(seal, SealRecord):
+            for name in names:
+                if name != seal.bin.name:
+                    yield Refused(step, name, f"format: expected {seal.bin.name} as sealed")
 
     def _walk(self) -> Iterator[_Found]:
         """Go from the newest seal back along ``previous``.
@@ -206,23 +231,16 @@ class Catalogue:
         if seal.bin.name not in self._names:
             return Retired(seal)
         reason = ""
-        size = self._size(seal.bin.name)
+        size = measure(self._folder / seal.bin.name)
         if size != seal.bin.bytes:
-            found = "no regular file" if size is None else f"{size} bytes"
+            found = f"not {kind_of(form_of(seal.bin.name))}" if size is None else f"{size} bytes"
             reason = f"size: expected {seal.bin.bytes} bytes as sealed, found {found}"
         elif seal.companion and companion_of(seal.step) not in self._names:
             reason = f"companion: expected {companion_of(seal.step)} as sealed, found none"
         return Refused(seal.step, seal.bin.name, reason) if reason else seal
 
-    def _is_file(self, name: str) -> bool:
-        return self._size(name) is not None
-
-    def _size(self, name: str) -> int | None:
-        try:
-            facts = (self._folder / name).lstat()
-        except OSError:
-            return None
-        return facts.st_size if stat.S_ISREG(facts.st_mode) else None
+    def _is_there(self, name: str) -> bool:
+        return measure(self._folder / name) is not None
 
 
 def scan(folder: Path) -> Catalogue:

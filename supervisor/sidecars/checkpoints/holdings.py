@@ -1,40 +1,46 @@
-"""The ``.bin`` files of a run that retention judges, and how one of them is deleted."""
+"""The checkpoints of a run that retention judges, and how one of them is deleted."""
 
 from __future__ import annotations
 
 import os
 import re
-import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from supervisor.core.retention import Held
 from supervisor.sidecars.checkpoints import marks, seals
+from supervisor.sidecars.checkpoints.presence import FOLDERS, measure, names_by_step
 from supervisor.sidecars.checkpoints.superseding import SUPERSEDED
 from trainer.contract import durable
-from trainer.contract.checkpoint_format import companion_of, seal_of, step_of
+from trainer.contract.checkpoint_format import FORMATS, companion_of, form_of, seal_of, step_of
 
+_DELETED: Final = "deleted."
 _LEFT: Final = re.compile(r"attempt-(\d{6,})")
-_NUMBERED: Final = re.compile(r"(step_\d+\.bin)(\.\d+)?")
+_NUMBERED: Final = re.compile(rf"(step_\d+\.(?:{'|'.join(FORMATS)}))(\.\d+)?")
 
 
 def holdings(folder: Path) -> tuple[Held, ...]:
-    """Every ``.bin`` of the lineage and every superseded one. Raises OSError, RefusedError.
+    """Every checkpoint of the lineage and every superseded one. Raises OSError, RefusedError.
 
-    A file of the lineage's form that has neither seal nor companion is nobody's we know of, and
-    left out.
+    One of the lineage's form that has neither seal nor companion is nobody's we know of, and left
+    out; so is one of another format than the sealed one of its step.
     """
     return (*_lineage(folder), *_superseded(folder))
 
 
-def delete(folder: Path, held: Held) -> int:
-    """Delete the ``.bin`` alone, durably; its companion and its seal stay. Raises OSError.
+def delete(folder: Path, held: Held) -> Callable[[], None] | None:
+    """Delete the checkpoint alone, durably; its companion and its seal stay. Raises OSError.
 
-    Returns a descriptor that still holds the file's blocks: to free a gigabyte takes a third of a
-    second, and whoever closes it chooses when. -1 where the file was gone.
+    Returns what gives its blocks back, for whoever chooses when: to free a gigabyte takes a third
+    of a second. None where it was gone. A folder has a temporary name in ``folder`` until then,
+    and is ``left_over`` after a crash; no part of it is ever missing under its own name.
     """
     path = folder / held.name
+    if _form(held.name) in FOLDERS:
+        aside = durable.set_aside(path, folder, _DELETED)
+        return partial(durable.clear_away, aside) if aside else None
     try:
         blocks = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -45,31 +51,46 @@ def delete(folder: Path, held: Held) -> int:
         if blocks >= 0:
             os.close(blocks)
         raise
-    return blocks
+    return partial(os.close, blocks) if blocks >= 0 else None
+
+
+def left_over(folder: Path) -> list[Path]:
+    """Folders whose deletion a crash cut short, under their temporary names. Raises OSError."""
+    names = os.listdir(folder)  # noqa: PTH208 - names only, beside thousands of seals
+    ours = [name for name in names if name.startswith(f".{_DELETED}")]
+    return [folder / name for name in ours if name.endswith(durable.TEMPORARY)]
+
+
+def _form(name: str) -> str:
+    """The format of a checkpoint by its path, superseded and numbered ones too."""
+    named = _NUMBERED.fullmatch(name.rpartition("/")[2])
+    return form_of(named[1]) if named else ""
 
 
 def _lineage(folder: Path) -> Iterator[Held]:
     names = frozenset(os.listdir(folder))  # noqa: PTH208 - names only, beside thousands of seals
     rejected = marks.rejections(folder)
-    for name in names:
-        step = step_of(name)
-        size = _size(folder / name) if step is not None else None
-        if step is None or size is None:
-            continue
+    for step, named in names_by_step(names).items():
+        sizes = {name: size for name in named if (size := measure(folder / name)) is not None}
         beside = companion_of(step) in names
-        if seal_of(step) not in names:
-            if beside:
-                yield Held(step, name, size, good=False)
+        seal = None
+        if seal_of(step) in names:
+            try:
+                seal = seals.read(folder / seal_of(step))
+            except seals.SealError:
+                beside = True  # whose seal is torn is ours, and nobody can resume from it
+        if seal is None:
+            # Which of several is ours, nobody can tell: they stay.
+            if beside and len(sizes) == 1:
+                yield from (Held(step, name, size, good=False) for name, size in sizes.items())
             continue
-        try:
-            seal = seals.read(folder / seal_of(step))
-        except seals.SealError:
-            yield Held(step, name, size, good=False)
+        size = sizes.get(seal.bin.name)
+        if size is None:
             continue
         whole = size == seal.bin.bytes and (beside or not seal.companion)
         yield Held(
             step,
-            name,
+            seal.bin.name,
             size,
             seal.digest,
             seal.attempt,
@@ -86,7 +107,7 @@ def _superseded(folder: Path) -> Iterator[Held]:
         for path in place.iterdir():
             named = _NUMBERED.fullmatch(path.name)
             step = step_of(named[1]) if named else None
-            size = _size(path) if named else None
+            size = measure(path, form_of(named[1])) if named else None
             if named is None or step is None or size is None:
                 continue
             name = f"{SUPERSEDED}/{place.name}/{path.name}"
@@ -100,11 +121,3 @@ def _digest(path: Path) -> str:
         return seals.decode(path.read_bytes()).digest
     except (OSError, seals.SealError):
         return ""
-
-
-def _size(path: Path) -> int | None:
-    try:
-        facts = path.lstat()
-    except OSError:
-        return None
-    return facts.st_size if stat.S_ISREG(facts.st_mode) else None

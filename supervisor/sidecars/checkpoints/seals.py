@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
 
 from supervisor.errors import RefusedError
 from trainer.contract import durable
-from trainer.contract.checkpoint_format import name_of, seal_of
+from trainer.contract.checkpoint_format import form_of, seal_of, step_of
 
 if TYPE_CHECKING:  # reading a seal shall not cost the import of the core's vocabulary
     from supervisor.core.messages import Seal
 
-SCHEMA: Final = "stepkeeper.seal/1"
+SCHEMA: Final = "stepkeeper.seal/1"  # of a ``.bin``
+# Of a checkpoint of another format, and equal but for that: programs that know the first alone
+# say "newer" of it, in place of passing over a seal that seems to be wrong.
+SCHEMA_OF_OTHERS: Final = "stepkeeper.seal/2"
 _FAMILY: Final = SCHEMA.rpartition("/")[0]
 
 
@@ -25,7 +28,7 @@ class SealError(ValueError):
 
 
 class Bin(NamedTuple):
-    """The sealed ``.bin``."""
+    """The sealed checkpoint, whatever its format: a folder by the digest of its index."""
 
     name: str
     sha256: str
@@ -130,23 +133,28 @@ class SealRecord(NamedTuple):
             for key, value in self._asdict().items()
         }
         try:
-            text = json.dumps({"schema": SCHEMA, **record}, allow_nan=False)
+            text = json.dumps({"schema": schema_of(self.bin.name), **record}, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise SealError(f"cannot seal step {self.step}: {error}") from None
         return text.encode("ascii") + b"\n"
+
+
+def schema_of(name: str) -> str:
+    """The schema of the seal of a checkpoint with that name."""
+    return SCHEMA if form_of(name) == "bin" else SCHEMA_OF_OTHERS
 
 
 def decode(data: bytes) -> SealRecord:
     """Read a seal strictly: as this program writes it, byte for byte. Raises SealError."""
     record = _object(data)
     schema = record.pop("schema", None)
-    if schema != SCHEMA:
+    if schema not in (SCHEMA, SCHEMA_OF_OTHERS):
         _refuse_schema(schema)
     fields = _fields(record, "seal", _SEAL)
     for key, (shape, build) in _PARTS.items():
         fields[key] = build(**_fields(fields[key], key, shape))
     seal = SealRecord(**fields)
-    if seal.bin.name != name_of(seal.step) or seal.ledger.step != seal.step:
+    if step_of(seal.bin.name) != seal.step or seal.ledger.step != seal.step:
         raise SealError(
             f"cannot use seal: step: expected {seal.step} throughout, found {seal.bin.name} and "
             f"ledger step {seal.ledger.step}"
@@ -248,9 +256,11 @@ def _refuse_schema(schema: object) -> NoReturn:
     family, _, number = str(schema).rpartition("/")
     if family == _FAMILY and number.isdigit():
         raise SealError(
-            f"cannot use seal: schema {schema} is newer than {SCHEMA}; use a newer stepkeeper"
+            f"cannot use seal: schema {schema} is newer than {SCHEMA_OF_OTHERS}; use a newer stepkeeper"
         )
-    raise SealError(f"cannot use seal: expected schema {SCHEMA}, found {schema!r}")
+    raise SealError(
+        f"cannot use seal: expected schema {SCHEMA} or {SCHEMA_OF_OTHERS}, found {schema!r}"
+    )
 
 
 def _object(data: bytes) -> dict[str, Any]:

@@ -1,0 +1,84 @@
+"""What is there under a checkpoint's name: a file or a folder, as its format asks, and its bytes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from supervisor.sidecars.checkpoints import seals
+from trainer.contract.checkpoint_format import (
+    CheckpointFormatError,
+    companion_of,
+    form_of,
+    n_params_of,
+    read_companion,
+    seal_of,
+    step_of,
+)
+
+FOLDERS: Final = ("sharded",)  # formats of which a checkpoint is a folder
+
+
+def kind_of(form: str) -> str:
+    """What a checkpoint of that format is, in words."""
+    return "a folder" if form in FOLDERS else "a regular file"
+
+
+def measure(path: Path, form: str = "") -> int | None:
+    """Bytes of the checkpoint at ``path``; None where nothing, or something of another kind, is.
+
+    A folder has the bytes of all files in it; links count for nothing. ``form`` is given where the
+    name does not tell it.
+    """
+    try:
+        facts = path.lstat()
+        if (form or form_of(path.name)) in FOLDERS:
+            return _inside(path) if stat.S_ISDIR(facts.st_mode) else None
+    except OSError:
+        return None
+    return facts.st_size if stat.S_ISREG(facts.st_mode) else None
+
+
+def _inside(folder: Path) -> int:
+    total = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                total += _inside(Path(entry.path))
+            elif entry.is_file(follow_symlinks=False):
+                total += entry.stat(follow_symlinks=False).st_size
+    return total
+
+
+def names_by_step(names: Iterable[str]) -> dict[int, list[str]]:
+    """The names of checkpoints among ``names`` by step: several where formats stand side by side."""
+    found: dict[int, list[str]] = {}
+    for name in names:
+        if (step := step_of(name)) is not None:
+            found.setdefault(step, []).append(name)
+    return found
+
+
+def sealed_path(folder: Path, step: int) -> Path | None:
+    """Where the checkpoint that the seal of ``step`` speaks of is; None without such a seal.
+
+    It need not be there. Raises OSError.
+    """
+    try:
+        return folder / seals.read(folder / seal_of(step)).bin.name
+    except (FileNotFoundError, seals.SealError):
+        return None
+
+
+def parameters(folder: Path, seal: seals.SealRecord) -> int:
+    """How many parameters a sealed checkpoint has; 0 where only a lost companion could tell."""
+    if form_of(seal.bin.name) == "bin":
+        return n_params_of(seal.bin.bytes)
+    beside = folder / companion_of(seal.step)
+    try:
+        return read_companion(beside.read_bytes(), str(beside)).n_params
+    except (OSError, CheckpointFormatError):
+        return 0
