@@ -55,12 +55,12 @@ def save(
             seal = (answers or standing.seals(path))[0]
         else:
             raise StepkeeperError(_nothing_runs(path))
-    bin_path = path / "checkpoints" / seal.bin.name
+    saved = path / "checkpoints" / seal.bin.name
     if as_json:
-        facts = {"step": seal.step, "path": str(bin_path), "sha256": seal.bin.sha256}
+        facts = {"step": seal.step, "path": str(saved), "sha256": seal.bin.sha256}
         printing.emit({**facts, "head": standing.head_of(seal), "pinned": pin})
     else:
-        printing.say(str(bin_path))
+        printing.say(str(saved))
     return 0
 
 

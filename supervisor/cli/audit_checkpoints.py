@@ -11,15 +11,16 @@ from typing import NamedTuple
 from supervisor.cli.audit_findings import Findings
 from supervisor.cli.audit_seals import SealFile, Seals
 from supervisor.sidecars.checkpoints import scan
-from trainer.contract.checkpoint_format import companion_of
+from supervisor.sidecars.checkpoints.presence import INDEX, measure
+from trainer.contract.checkpoint_format import companion_of, form_of
 
-MOST_UNASKED = 1_000_000_000  # bytes of .bin whose digests are computed without being asked for
+MOST_UNASKED = 1_000_000_000  # bytes whose digests are computed without being asked for
 _BLOCK = 1 << 20
 Progress = Callable[[str, int, int], None]
 
 
 class Checkpoints(NamedTuple):
-    """How many ``.bin`` are there, were deleted, have no seal; bytes, and whether digests ran."""
+    """How many are there, were deleted, have no seal; bytes, and whether digests ran."""
 
     present: int
     gone: int
@@ -29,7 +30,7 @@ class Checkpoints(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A sealed ``.bin`` of the right size; more than one path where a crash left two names."""
+    """A sealed checkpoint of the right size; more than one path where a crash left two names."""
 
     file: SealFile
     paths: tuple[Path, ...]
@@ -66,12 +67,10 @@ def check_checkpoints(
 
 
 def _sizes(file: SealFile) -> dict[Path, int]:
-    """The files that may be the seal's ``.bin``, in its own folder."""
-    sizes = {}
-    for path in _places(file, file.record.bin.name):
-        with contextlib.suppress(FileNotFoundError):
-            sizes[path] = path.stat().st_size
-    return sizes
+    """What may be the seal's checkpoint, in its own folder."""
+    name = file.record.bin.name
+    found = {path: measure(path, form_of(name)) for path in _places(file, name)}
+    return {path: size for path, size in found.items() if size is not None}
 
 
 def _places(file: SealFile, name: str) -> tuple[Path, ...]:
@@ -115,9 +114,11 @@ def _lacks_companion(file: SealFile, run: Path) -> str:
 
 
 def _digest(path: Path, tell: Callable[[int], None], done: int) -> str | None:
-    """The file's SHA-256, or None where it was deleted meanwhile."""
+    """The SHA-256 of a file or of a folder's index, or None where it was deleted meanwhile."""
     seen = sha256()
     try:
+        if path.is_dir():
+            path = path / INDEX
         with path.open("rb", buffering=0) as file:
             while block := file.read(_BLOCK):
                 seen.update(block)

@@ -60,7 +60,7 @@ class Seals:
         return file if file is not None and file.digest.startswith(digest) else None
 
     def of_bin(self, digest: str) -> SealFile | None:
-        """A seal of the ``.bin`` with that digest, of which at least 32 digits are given."""
+        """A seal of the checkpoint with that digest, of which at least 32 digits are given."""
         file = self._look(lambda: self._bins.get(digest[:DIGITS]))
         return file if file is not None and file.record.bin.sha256.startswith(digest) else None
 

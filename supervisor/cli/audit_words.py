@@ -129,7 +129,7 @@ def _seals(outcome: Outcome) -> list[tuple[str, str]]:
     superseded = f"; {behind} superseded" if behind else ""
     size = f"{found.bytes:,} bytes"
     how = "digests compared" if found.digests else "sizes only; --digests reads all of them"
-    text = f"{found.present} .bin as sealed, {size}: {how}"
+    text = f"{found.present} checkpoints as sealed, {size}: {how}"
     if found.gone:
         text += f"; {found.gone} deleted since"
     if found.unsealed:

@@ -19,7 +19,7 @@ from supervisor.core.retention import Retention
 from supervisor.sidecars import archive, attempts
 from supervisor.sidecars.checkpoints import marks, scan
 from supervisor.sidecars.checkpoints.holdings import holdings
-from trainer.contract.checkpoint_format import size_of
+from trainer.contract.checkpoint_format import HEADER_BYTES
 
 _BLOCK = 4 << 20  # bytes of reports that are looked at
 _LIVES = 5  # newest attempts whose reports are looked at
@@ -51,7 +51,7 @@ def plan(run: Path, *, as_json: bool) -> int:
 
 def _space(run: Path, config: Config) -> dict[str, Any]:
     newest = scan(run / "checkpoints").newest()
-    size = newest[0].bin.bytes if newest else size_of(_file(run).model.shape.n_params)
+    size = newest[0].bin.bytes if newest else HEADER_BYTES + 12 * _file(run).model.shape.n_params
     held = holdings(run / "checkpoints") if (run / "checkpoints").is_dir() else ()
     rules = config.settings.retention
     kept_for_ever = len(marks.pins(run / "checkpoints")) + len(archive.pinned_seals(run))

@@ -13,7 +13,7 @@ from supervisor.cli.parameters import Json, Run, existing
 from supervisor.errors import UsageError
 from supervisor.sidecars.checkpoints import Catalogue, SealRecord, marks, scan
 from supervisor.sidecars.checkpoints.superseding import SUPERSEDED
-from trainer.contract.checkpoint_format import CheckpointFormatError, size_of
+from trainer.contract.checkpoint_format import CheckpointFormatError, size_of, step_of
 
 HEAD = ("step", "state", "size", "policy", "attempt", "reason", "sealed at", "note")
 
@@ -22,7 +22,7 @@ def checkpoints(
     run: Run,
     *,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read every .bin back and hold it against its seal.")
+        bool, typer.Option("--verify", help="Read every one back and hold it against its seal.")
     ] = False,
     plan: Annotated[
         bool, typer.Option("--plan", help="What fits on this disk, and which cadence pays.")
@@ -57,7 +57,9 @@ def checkpoints(
     folder = path / "checkpoints"
     catalogue = scan(folder)
     found = rows(catalogue, marks.pins(folder))
-    superseded = sorted(p.name for p in (folder / SUPERSEDED).glob("*/step_*.bin"))
+    superseded = [
+        path for path in (folder / SUPERSEDED).glob("*/step_*") if step_of(path.name) is not None
+    ]
     if verify:
         # Imported here: only those who ask for it pay for it.
         from supervisor.cli import checkpoint_verify  # noqa: PLC0415 - see above

@@ -50,7 +50,7 @@ def audit(
         str, typer.Option("--head", metavar="E:C:S", help="A head noted earlier: is it held?")
     ] = "",
     digests: Annotated[
-        bool, typer.Option("--digests", help="Read every .bin, however large they are together.")
+        bool, typer.Option("--digests", help="Read every checkpoint, however large all are.")
     ] = False,
     as_json: Json = False,
 ) -> int:

@@ -14,7 +14,7 @@ _NEXT = "the next seal"
 
 
 def forecast(run: Path) -> tuple[Fate, ...]:
-    """The fate of every ``.bin`` when the next checkpoint of the cadence is sealed.
+    """The fate of every checkpoint when the next checkpoint of the cadence is sealed.
 
     Raises StepkeeperError, OSError.
     """

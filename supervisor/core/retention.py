@@ -1,4 +1,4 @@
-"""Which ``.bin`` files go after a new seal, and why each of the others stays.
+"""Which checkpoints go after a new seal, and why each of the others stays.
 
 Of the lineage stay: the newest two that can be resumed from, the newest ``keep_last``, the newest
 ``keep_audit`` of those made on a signal or a request, the first one at or after each multiple of
@@ -29,7 +29,7 @@ KEEPING: Final = Retention()
 
 
 class Held(NamedTuple):
-    """A ``.bin`` that is there. ``name`` is its path under ``checkpoints/``.
+    """A checkpoint that is there. ``name`` is its path under ``checkpoints/``.
 
     ``seal`` is its seal's digest, empty without one, ``attempt`` the one that made it. ``audit``:
     made on a signal or a request. ``good``: it can be resumed from. ``left`` is the attempt that

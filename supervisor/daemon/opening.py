@@ -41,6 +41,7 @@ def open_parts(
         events=events,
         samples=Samples(config.samples, run / "archive"),
         newest_seal=newest.digest if newest else "",
+        newest_bytes=newest.bin.bytes if newest else 0,
     )
     if rewound is not None:
         ledger.note_cut(Cut(rewound.to.step, LedgerPosition(**rewound.ledger.model_dump())))

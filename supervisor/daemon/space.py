@@ -141,7 +141,7 @@ class Space:
         if attempt is None or not attempt.n_params:
             return ""
         folder = self._config.run / "checkpoints"
-        need = room_for(attempt.n_params)
+        need = room_for(attempt.n_params, self._performer.parts.newest_bytes)
         try:
             facts = os.statvfs(folder)
         except OSError:

@@ -21,8 +21,10 @@ from supervisor.errors import StepkeeperError, UsageError
 from supervisor.process import signals
 from supervisor.process.locks import take
 from supervisor.sidecars.checkpoints import SealRecord, write_seal
+from supervisor.sidecars.checkpoints.presence import FOLDERS
 from supervisor.sidecars.checkpoints.verifying import read_back
 from supervisor.sidecars.events import Events
+from trainer.contract.checkpoint_format import form_of
 from trainer.contract.durable import finish, publish, sync_folder, temporary_for
 
 LOCK_SECONDS = 0.2
@@ -116,12 +118,28 @@ def _fill(old: int, new: int) -> None:
             at += done
 
 
+def copy_folder(source: Path, target: Path) -> None:
+    """Copy a folder durably, each file as ``copy`` does; it appears whole. Raises OSError.
+
+    Links are left out: they are no part of what they stand in.
+    """
+    temporary = temporary_for(target)
+    temporary.mkdir(mode=0o750)
+    for path in sorted(source.iterdir()):
+        if not path.is_symlink():
+            put = copy_folder if path.is_dir() else copy
+            put(path, temporary / path.name)
+    sync_folder(temporary)
+    publish(temporary, target)
+
+
 def copied(source: Path, folder: Path, sha256: str, *, companion: bool) -> Verdict:
-    """Copy a checkpoint's ``.bin`` and read the copy back: it must have this digest and be good.
+    """Copy a checkpoint and read the copy back: it must have this digest and be good.
 
     Raises StepkeeperError where it is not, OSError.
     """
-    copy(source, folder / source.name)
+    put = copy_folder if form_of(source.name) in FOLDERS else copy
+    put(source, folder / source.name)
     verdict = read_back(folder, source.name, sha256, companion=companion)
     if verdict.problem:
         raise StepkeeperError(f"cannot use the copy of {source}: {verdict.problem}")

@@ -147,7 +147,7 @@ def _seal(parts: Parts, effect: Seal) -> Event:
         time=clock.wall(),
     )
     seal = write_seal(parts.checkpoints, record)
-    parts.newest_seal = seal
+    parts.newest_seal, parts.newest_bytes = seal, verdict.bytes
     parts.ledger.mark(f"seal:{seal[:32]}")
     head = f"{effect.ledger.entries}:{effect.ledger.chain}:{seal[:32]}"
     facts = {

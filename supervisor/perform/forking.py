@@ -128,7 +128,7 @@ def _policies(parent: Parent, place: Path, policy: bytes | None) -> int:
 
 
 def _copy_checkpoint(parent: Parent, place: Path) -> None:
-    """The ``.bin``, its companion, and the parent's seal for whoever audits the fork."""
+    """The checkpoint, its companion, and the parent's seal for whoever audits the fork."""
     old, source = parent.seal, parent.run / "checkpoints"
     target = building.folder(place, "checkpoints")
     if old.companion:

@@ -26,7 +26,7 @@ from supervisor.sidecars.checkpoints.verifying import read_back
 from supervisor.sidecars.events import Events
 from supervisor.sidecars.ledger import SUFFIX
 from supervisor.sidecars.old_losses import OldLosses
-from trainer.contract.checkpoint_format import n_params_of, step_of
+from trainer.contract.checkpoint_format import form_of, n_params_of, step_of
 from trainer.contract.durable import AppendFile
 
 REASON = "import"
@@ -37,7 +37,8 @@ MOST = 5  # as many as retention keeps of them at first
 class Old(NamedTuple):
     """What was found of the old run: its loss file, and its checkpoints, the newest first.
 
-    ``ahead`` are those of steps that the loss file does not reach.
+    ``ahead`` are those of steps that the loss file does not reach, ``others`` those of formats that
+    hold more than other software's files can be known to.
     """
 
     folder: Path
@@ -45,6 +46,7 @@ class Old(NamedTuple):
     losses: OldLosses
     checkpoints: tuple[Path, ...]
     ahead: tuple[Path, ...]
+    others: tuple[Path, ...]
 
     @property
     def name(self) -> str:
@@ -72,20 +74,28 @@ def read_old(folder: Path) -> Old:
         found = ", ".join(path.name for path in losses) or "none"
         raise UsageError(f"cannot import {folder}: expected one *{SUFFIX}, found {found}")
     read = old_losses.read(losses[0])
-    bins = {
-        step: path
+    there = [
+        path
         for place in (folder / "checkpoints", folder)
-        for path in place.glob("step_*.bin")
-        if (step := step_of(path.name)) is not None
-    }
+        for path in sorted(place.glob("step_*"), reverse=True)
+        if step_of(path.name) is not None
+    ]
+    bins = {step_of(path.name) or 0: path for path in there if form_of(path.name) == "bin"}
+    others = tuple(path for path in there if form_of(path.name) != "bin")
     ordered = [bins[step] for step in sorted(bins, reverse=True)]
     covered = tuple(path for path in ordered if (step_of(path.name) or 0) <= read.last)
+    if not bins and others:
+        raise UsageError(
+            f"cannot import {folder}: {others[0].name} is of the format {form_of(others[0].name)}; "
+            "of other software's files only step_NNNNNN.bin can be brought in"
+        )
     if not covered:
         raise UsageError(
             f"cannot import {folder}: it has no step_NNNNNN.bin of a step that {losses[0].name} "
             f"reaches; its last step is {read.last}"
         )
-    return Old(folder, losses[0], read, covered, tuple(ordered[: len(ordered) - len(covered)]))
+    ahead = tuple(ordered[: len(ordered) - len(covered)])
+    return Old(folder, losses[0], read, covered, ahead, others)
 
 
 def bring_in(old: Old, target: Path, settings: Callable[[Path, int, int], None]) -> Imported:
@@ -112,6 +122,7 @@ def _checkpoints(old: Old, folder: Path) -> tuple[list[Verdict], list[tuple[str,
     """Copy and read back the newest good ones. Raises StepkeeperError where there is none."""
     good: list[Verdict] = []
     refused = [(path.name, f"{old.losses_path.name} ends before it") for path in old.ahead]
+    refused += [(path.name, "only a .bin can be brought in") for path in old.others]
     for path in old.checkpoints:
         if len(good) == MOST:
             break

@@ -18,8 +18,8 @@ from supervisor.sidecars.samples import Samples
 class Parts:
     """Opened in order by the daemon; used by the writer thread alone while it runs.
 
-    ``newest_seal`` is the digest of the seal that the next one follows; ``trainers`` are the
-    identities whose leftovers are ended before an attempt.
+    ``newest_seal`` is the digest of the seal that the next one follows, ``newest_bytes`` the size
+    of its checkpoint; ``trainers`` are the identities whose leftovers are ended before an attempt.
     """
 
     config: Config
@@ -28,6 +28,7 @@ class Parts:
     events: Events
     samples: Samples
     newest_seal: str
+    newest_bytes: int = 0
     child: Child | None = None
     trainers: tuple[Identity, ...] = ()
 

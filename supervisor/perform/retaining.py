@@ -25,7 +25,7 @@ from trainer.contract.durable import clear_away
 def survey(
     run: Path, rules: Retention, attempt: int, resume: str, *, more: tuple[Held, ...] = ()
 ) -> tuple[Fate, ...]:
-    """The fate of every checkpoint that is there now, and of ``more``. Raises OSError, RefusedError.
+    """The fate of every checkpoint that is there, and of ``more``. Raises OSError, RefusedError.
 
     ``resume`` is the seal's digest of the resume point of ``attempt``, empty without one.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from hashlib import sha256
 from pathlib import Path
@@ -47,21 +48,54 @@ def companion(step: int, data: bytes, n: int = 4, **other: Any) -> bytes:  # noq
     return format_companion(record._replace(**other))
 
 
-def checkpoint(folder: Path, step: int, *, beside: bool = False) -> str:
+def files(step: int, form: str) -> dict[str, bytes]:
+    """What a checkpoint of another format than ``.bin`` holds, by file name: only the shape."""
+    if form == "pt":
+        return {"": f"one file of step {step}".encode()}
+    parts = {f"model.shard-{n:03d}.pt": f"shard {n} of step {step}".encode() for n in (0, 1)}
+    parts["meta.pt"] = f"meta of step {step}".encode()
+    digests = {name: sha256(data).hexdigest() for name, data in parts.items()}
+    return {**parts, "index.json": json.dumps(digests).encode()}
+
+
+def checkpoint(folder: Path, step: int, *, beside: bool = False, form: str = "bin") -> str:
     """Write a checkpoint; its digest."""
-    data = content(step)
-    (folder / name_of(step)).write_bytes(data)
+    path, data = folder / name_of(step, form), content(step)
+    if form == "bin":
+        path.write_bytes(data)
+    elif form == "pt":
+        data = files(step, form)[""]
+        path.write_bytes(data)
+    else:
+        path.mkdir()
+        for name, part in files(step, form).items():
+            (path / name).write_bytes(part)
+        data = files(step, form)["index.json"]
     if beside:
-        (folder / companion_of(step)).write_bytes(companion(step, data))
+        size = bytes_in(step, form)
+        text = companion(step, data, format=form, bytes=size)
+        (folder / companion_of(step)).write_bytes(text)
     return sha256(data).hexdigest()
 
 
-def record(step: int, previous: str = "", **other: Any) -> SealRecord:  # noqa: ANN401 - any field
+def bytes_in(step: int, form: str = "bin") -> int:
+    """Bytes of what ``checkpoint`` writes."""
+    return sum(map(len, [content(step)] if form == "bin" else files(step, form).values()))
+
+
+def digest_of(step: int, form: str = "bin") -> str:
+    """The digest of what ``checkpoint`` writes."""
+    if form == "bin":
+        return sha256(content(step)).hexdigest()
+    return sha256(files(step, form)["" if form == "pt" else "index.json"]).hexdigest()
+
+
+def record(step: int, previous: str = "", form: str = "bin", **other: Any) -> SealRecord:  # noqa: ANN401 - any field
     """A seal as the shell would write it."""
     seal = SealRecord(
         step=step,
         attempt=1,
-        bin=Bin(name_of(step), sha256(content(step)).hexdigest(), len(content(step))),
+        bin=Bin(name_of(step, form), digest_of(step, form), bytes_in(step, form)),
         companion="",
         previous=previous,
         ledger=LedgerAt(step, 100 * step, "0" * 32, step),
@@ -78,10 +112,19 @@ def record(step: int, previous: str = "", **other: Any) -> SealRecord:  # noqa: 
     return seal._replace(**other)
 
 
-def lineage(folder: Path, *steps: int, previous: str = "") -> dict[int, str]:
+def lineage(folder: Path, *steps: int, previous: str = "", form: str = "bin") -> dict[int, str]:
     """Sealed checkpoints, each following the one before; the seals' digests."""
     digests = {}
     for step in steps:
-        checkpoint(folder, step)
-        previous = digests[step] = write_seal(folder, record(step, previous))
+        checkpoint(folder, step, form=form)
+        previous = digests[step] = write_seal(folder, record(step, previous, form))
     return digests
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    """Every regular file by its path below ``folder``."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

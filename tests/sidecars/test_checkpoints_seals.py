@@ -31,11 +31,15 @@ GOLDEN = (
 )
 
 
-def golden() -> SealRecord:
+BOTH = "stepkeeper.seal/1 or stepkeeper.seal/2"
+GOLDEN_OF_OTHERS = GOLDEN.replace(b"seal/1", b"seal/2")  # the format stands in the name
+
+
+def golden(name: str = "step_112700.bin") -> SealRecord:
     effect = Seal(
         attempt=7,
         policy=3,
-        verdict=Verdict(112700, "step_112700.bin", "ab" * 32, 153363464, "cd" * 32, ""),
+        verdict=Verdict(112700, name, "ab" * 32, 153363464, "cd" * 32, ""),
         ledger=LedgerPosition(112700, 23100000, "12" * 16, 112700),
         reports=ReportsPosition(7, 93, 14000),
         bandit=None,
@@ -57,6 +61,16 @@ def test_the_format_is_what_it_was() -> None:
     assert golden().encode() == GOLDEN
     assert decode(GOLDEN) == golden()
     assert golden().digest == sha256(GOLDEN).hexdigest()
+
+
+@pytest.mark.parametrize("form", ["pt", "sharded"])
+def test_a_seal_of_another_format_is_of_a_schema_that_older_programs_call_newer(form: str) -> None:
+    name = f"step_112700.{form}"
+    data = GOLDEN_OF_OTHERS.replace(b"step_112700.bin", name.encode())
+    assert golden(name).encode() == data
+    assert decode(data) == golden(name)
+    with pytest.raises(SealError, match="expected the form it was written in"):
+        decode(data.replace(b"seal/2", b"seal/1"))
 
 
 JSON = st.recursive(
@@ -103,9 +117,10 @@ def change(data: bytes, **fields: object) -> bytes:
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (change(GOLDEN, schema="stepkeeper.seal/2"), "schema stepkeeper.seal/2 is newer than"),
-        (change(GOLDEN, schema="stepkeeper.pins/1"), "expected schema stepkeeper.seal/1, found"),
-        (change(GOLDEN, schema="drop"), "expected schema stepkeeper.seal/1, found None"),
+        (change(GOLDEN, schema="stepkeeper.seal/3"), "schema stepkeeper.seal/3 is newer than"),
+        (change(GOLDEN, schema="stepkeeper.seal/2"), "expected the form it was written in"),
+        (change(GOLDEN, schema="stepkeeper.pins/1"), f"expected schema {BOTH}, found 'step"),
+        (change(GOLDEN, schema="drop"), f"expected schema {BOTH}, found None"),
         (change(GOLDEN, extra=1), "missing or extra: extra"),
         (change(GOLDEN, policy="drop"), "missing or extra: policy"),
         (change(GOLDEN, step="112700"), "step: expected a whole number of 0 or more"),
@@ -125,7 +140,7 @@ def change(data: bytes, **fields: object) -> bytes:
         (b"\xff", "expected a JSON object"),
         (b"", "expected a JSON object"),
     ],
-    ids=range(21),
+    ids=range(22),
 )
 def test_what_is_not_exactly_a_seal_is_refused_by_name(data: bytes, problem: str) -> None:
     with pytest.raises(SealError) as refusal:

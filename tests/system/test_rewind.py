@@ -200,7 +200,7 @@ def test_what_is_no_sealed_checkpoint_is_refused_with_the_nearest(run: Run) -> N
     assert "the nearest one is of step 100 and of step 150" in told.complaint()
     told = command("rewind", run.path, "--step", 50, "--yes")
     assert told.code == 1
-    assert "its .bin was deleted; the nearest one is of step 100" in told.complaint()
+    assert "it was deleted; the nearest one is of step 100" in told.complaint()
     with (run.path / "checkpoints/step_000100.bin").open("r+b") as file:
         file.seek(20)
         file.write(b"\x01\x02\x03")

@@ -115,7 +115,7 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """The retention has been at work: the seals, by digest, whose ``.bin`` is gone."""
+    """The retention has been at work: the seals, by digest, whose checkpoint is gone."""
 
     gone: tuple[str, ...]
 

@@ -48,7 +48,7 @@ class Cause(StrEnum):
 
 
 class VisibleCheckpoint(NamedTuple):
-    """An unsealed ``.bin`` found under its final name when an attempt had ended."""
+    """An unsealed checkpoint found under its final name when an attempt had ended."""
 
     step: int
     name: str

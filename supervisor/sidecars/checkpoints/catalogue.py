@@ -68,7 +68,7 @@ class Catalogue:
 
     @property
     def head(self) -> SealRecord | None:
-        """The newest seal that can be read, whatever became of its checkpoint: history ends there."""
+        """The newest seal that can be read, whatever became of what it sealed: history ends."""
         found = (self._seal(step) for step in self._steps())
         return next((seal for seal in found if isinstance(seal, SealRecord)), None)
 

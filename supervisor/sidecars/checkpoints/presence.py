@@ -1,4 +1,4 @@
-"""What is there under a checkpoint's name: a file or a folder, as its format asks, and its bytes."""
+"""What stands under a checkpoint's name: a file or folder, as its format asks, and its bytes."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from trainer.contract.checkpoint_format import (
 )
 
 FOLDERS: Final = ("sharded",)  # formats of which a checkpoint is a folder
+INDEX: Final = "index.json"  # in such a folder, with the digests of all else
 
 
 def kind_of(form: str) -> str:
@@ -54,7 +55,7 @@ def _inside(folder: Path) -> int:
 
 
 def names_by_step(names: Iterable[str]) -> dict[int, list[str]]:
-    """The names of checkpoints among ``names`` by step: several where formats stand side by side."""
+    """The names of checkpoints among ``names`` by step: several where formats differ."""
     found: dict[int, list[str]] = {}
     for name in names:
         if (step := step_of(name)) is not None:

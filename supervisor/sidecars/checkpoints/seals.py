@@ -256,7 +256,8 @@ def _refuse_schema(schema: object) -> NoReturn:
     family, _, number = str(schema).rpartition("/")
     if family == _FAMILY and number.isdigit():
         raise SealError(
-            f"cannot use seal: schema {schema} is newer than {SCHEMA_OF_OTHERS}; use a newer stepkeeper"
+            f"cannot use seal: schema {schema} is newer than {SCHEMA_OF_OTHERS}; "
+            "use a newer stepkeeper"
         )
     raise SealError(
         f"cannot use seal: expected schema {SCHEMA} or {SCHEMA_OF_OTHERS}, found {schema!r}"

@@ -86,12 +86,13 @@ def size_of(n_params: int) -> int:
     return HEADER_BYTES + 12 * n_params
 
 
-def room_for(n_params: int) -> int:
-    """Bytes that must be free before one is begun: its own, its companion's, and some for others.
+def room_for(n_params: int, newest: int = 0) -> int:
+    """Bytes that must be free before one is begun, whatever its format.
 
-    Raises CheckpointFormatError.
+    Its own, of which ``newest`` says how many the one before had, its companion's, and some for
+    others.
     """
-    return size_of(n_params) + _BESIDE
+    return max(HEADER_BYTES + 12 * n_params, newest) + _BESIDE
 
 
 def n_params_of(size: int) -> int:

@@ -80,7 +80,10 @@ class Phase(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """A visible ``.bin`` named ``name``. ``save`` echoes the order it answers, or is None."""
+    """A visible checkpoint named ``name``, of any format.
+
+    ``save`` echoes the order it answers, or is None.
+    """
 
     seq: int
     at: float
