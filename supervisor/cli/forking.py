@@ -12,6 +12,7 @@ import typer
 from supervisor.cli import printing, standing
 from supervisor.cli.parameters import Json, Run, existing, place
 from supervisor.config import load, read_text
+from supervisor.config.toml_text import found_in
 from supervisor.errors import StepkeeperError
 from supervisor.perform import forking, rewinding
 from supervisor.perform.building import refuse_if_there
@@ -30,20 +31,28 @@ def fork(
     policy: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The fork's own policy.toml.")
     ] = None,
+    sources: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where RUN's sources are now, by their last names."),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Make a new run that goes on from a sealed checkpoint of RUN, which is only read.
 
     It has an identity, a ledger, a journal and a policy of its own; the first line of its ledger
-    names RUN and the head of RUN at that checkpoint. RUN may be running meanwhile.
+    names RUN and the head of RUN at that checkpoint. RUN may be running meanwhile, or be a bundle
+    that ``export --bundle`` made.
     """
     path, target = existing(run), place(new)
     refuse_if_there(target)
-    config = load(path)
+    settings = read_text(path / "run.toml").decode("utf-8")
+    if sources is not None:
+        settings = found_in(settings, path, sources.expanduser().absolute())
+    config = load(path, settings.encode("utf-8"))
     text = read_text(policy) if policy is not None else None
     seal = _seal(path, step)
     try:
-        parent = forking.read_parent(path, config.name, seal)
+        parent = forking.read_parent(path, config.name, seal)._replace(settings=settings)
         run_id = forking.fork(parent, target, text)
     except FileNotFoundError as error:
         raise StepkeeperError(

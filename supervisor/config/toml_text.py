@@ -6,6 +6,7 @@ import json
 import os
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,47 @@ def relocated(text: str, run: Path) -> str:
 
     Raises SettingsError for text that is no TOML.
     """
+    return _placed(text, run, lambda path: _absolute(run, path))
+
+
+def found_in(text: str, run: Path, folder: Path) -> str:
+    """``run.toml`` of ``run`` with each source at its own last name in ``folder``.
+
+    Raises SettingsError for text that is no TOML, for one that is not there, and for two sources
+    of one name.
+    """
+    names: dict[str, str] = {}
+    problems: list[str] = []
+
+    def place(path: str) -> str:
+        name = Path(_absolute(run, path)).name
+        if names.setdefault(name, path) != path:
+            problems.append(f"two sources are called {name}: {names[name]} and {path}")
+        elif not (folder / name).exists():
+            problems.append(f"{name} is not there")
+        return _absolute(folder, name)
+
+    edited = _placed(text, run, place)
+    if problems:
+        raise SettingsError(f"cannot use the sources in {folder}:", tuple(dict.fromkeys(problems)))
+    return edited
+
+
+def named(text: str, name: str) -> str:
+    """``run.toml`` that says what the sidecars are called, whatever its directory's name."""
+    return text if "name" in tomllib.loads(text) else f"name = {_text(name)}\n{text}"
+
+
+def _placed(text: str, run: Path, place: Callable[[str], str]) -> str:
+    """The text with another path for each source."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"cannot read {run / 'run.toml'}: {error}") from None
     sources = data.get("sources", {})
     for source in sources.values():
-        source["path"] = _absolute(run, source["path"])
-    edited = "\n".join(_edited(text.split("\n"), run))
+        source["path"] = place(source["path"])
+    edited = "\n".join(_edited(text.split("\n"), place))
     try:
         if tomllib.loads(edited) == data:
             return edited
@@ -41,14 +75,14 @@ def _absolute(run: Path, path: str) -> str:
     return os.path.normpath(run.resolve() / path)
 
 
-def _edited(lines: list[str], run: Path) -> list[str]:
+def _edited(lines: list[str], place: Callable[[str], str]) -> list[str]:
     found, inside = [], False
     for line in lines:
         if table := _TABLE.match(line):
             inside = table[1].strip().startswith("sources.")
         if inside and (path := _PATH.match(line)):
             value = tomllib.loads(f"x = {path[2]}")["x"]
-            found.append(f"{path[1]}{_value(_absolute(run, value))}{path[3]}")
+            found.append(f"{path[1]}{_value(place(value))}{path[3]}")
         else:
             found.append(line)
     return found

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 from supervisor.config import Config
+from supervisor.errors import RefusedError
 from supervisor.perform.placing import refuse_elsewhere
 from supervisor.process.filesystem import refuse_untrusted
 from supervisor.process.locks import take
+from supervisor.sidecars.bundle import is_bundle
 
 
 def enter(config: Config, *, moved: bool = False) -> int:
@@ -16,6 +19,12 @@ def enter(config: Config, *, moved: bool = False) -> int:
     Nothing but the lock's own file is touched. Raises RefusedError, also as LockHeldError, and
     OSError.
     """
+    if is_bundle(config.run):
+        typed = shlex.quote(str(config.run))
+        raise RefusedError(
+            f"cannot keep {config.run}: it is a bundle, which stays as it was verified; make a run "
+            f"of it: stepkeeper fork {typed} NEW"
+        )
     refuse_untrusted(config.run, trust=config.trust_locks)
     lock = take(config.run / "run.lock")
     try:

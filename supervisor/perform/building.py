@@ -7,12 +7,13 @@ run's own lock in it tells a try that lives from what is left of a dead one.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from supervisor import clock
@@ -93,9 +94,15 @@ def folder(place: Path, name: str) -> Path:
     return path
 
 
-def copy(source: Path, target: Path) -> None:
+def copy(
+    source: Path,
+    target: Path,
+    length: int | None = None,
+    tell: Callable[[int], None] = lambda _: None,
+) -> None:
     """Copy a file durably: sharing its blocks where the file system can, never its inode.
 
+    Or its first ``length`` bytes, which must be there. ``tell`` hears of the bytes copied.
     Raises OSError.
     """
     temporary = temporary_for(target)
@@ -103,19 +110,32 @@ def copy(source: Path, target: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         new = os.open(temporary, flags, 0o640)
         try:
-            _fill(old.fileno(), new)
+            if length is not None or not _shared(old.fileno(), new):
+                _fill(old.fileno(), new, length, tell)
             finish(new, temporary, target)
         finally:
             os.close(new)
 
 
-def _fill(old: int, new: int) -> None:
+def _shared(old: int, new: int) -> bool:
+    """Whether the new file has the old one's blocks now."""
     try:
         fcntl.ioctl(new, _FICLONE, old)
     except OSError:  # another file system, or one that shares nothing
-        at = 0
-        while done := os.sendfile(new, old, at, _BLOCK):
-            at += done
+        return False
+    return True
+
+
+def _fill(old: int, new: int, length: int | None, tell: Callable[[int], None]) -> None:
+    at = 0
+    while length is None or at < length:
+        done = os.sendfile(new, old, at, _BLOCK if length is None else min(_BLOCK, length - at))
+        if not done:
+            break
+        at += done
+        tell(at)
+    if length is not None and at < length:
+        raise OSError(errno.ENODATA, f"it ends before byte {length}")
 
 
 def copy_folder(source: Path, target: Path) -> None:

@@ -8,21 +8,37 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from supervisor.config import RunFile
+from supervisor.config.parsing import parse
 from supervisor.errors import StepkeeperError, UsageError
 from supervisor.perform.building import building
 from supervisor.sidecars import attempts, kept_settings
 from supervisor.sidecars.checkpoints import SealRecord
 from supervisor.sidecars.events import created
-from trainer.contract.checkpoint_format import Companion, companion_of, read_companion
+from trainer.contract.checkpoint_format import (
+    CheckpointFormatError,
+    Companion,
+    companion_of,
+    read_companion,
+)
 from trainer.contract.durable import remove, write_file
 
-SUMS = "SHA256SUMS"
-_LOCK = "run.lock"  # of whoever builds a folder
+SUMS: Final = "SHA256SUMS"
+FOLDER: Final = "checkpoints"
+_LOCK: Final = "run.lock"  # of whoever builds a folder
+_PIECE: Final = 1 << 20
+# What a run directory holds of ours; everything else in it is the operator's.
+_OURS: Final = re.compile(
+    r"run\.toml|policy\.toml|policies|settings|events\.jsonl|checkpoints|attempts|archive|origin"
+    r"|(orders|intent|pivot|rewind|place)\.json|control\.sock|supervisor\.log|reserve|tmp"
+    r"|.+\.lock|.+\.(loss|samples|state)\.json|\..+\.tmp|\..+\.making"
+)
 
 Tell = Callable[[str, int, int], None]  # what is done, bytes behind us, bytes in all
 
@@ -39,8 +55,8 @@ class Origin(NamedTuple):
     """A sealed checkpoint and what belongs to it.
 
     ``checkpoint`` is a path to its bytes that no deletion takes away. ``companion`` is the text of
-    its companion, or None. ``settings`` are those that its trainer was started with, by the name
-    under which they are kept, which is empty for a run that never started.
+    its companion, or None. ``settings`` is the text of those that its trainer was started with,
+    ``file`` the same as values.
     """
 
     run: Path
@@ -48,15 +64,23 @@ class Origin(NamedTuple):
     seal: SealRecord
     checkpoint: Path
     companion: bytes | None
-    settings_name: str
     settings: bytes
+    file: RunFile
 
     @property
     def made_by(self) -> Companion | None:
-        """The companion's content. Raises CheckpointFormatError."""
+        """The companion's content. Raises StepkeeperError."""
         if self.companion is None:
             return None
-        return read_companion(self.companion, companion_of(self.seal.step))
+        try:
+            return read_companion(self.companion, companion_of(self.seal.step))
+        except CheckpointFormatError as error:
+            raise StepkeeperError(str(error)) from None
+
+    @property
+    def name(self) -> str:
+        """What the run's sidecars are called."""
+        return self.file.name or self.run.name
 
 
 def refuse_place(run: Path, target: Path) -> None:
@@ -108,28 +132,42 @@ def origin(run: Path, seal: SealRecord) -> Iterator[Origin]:
                 f"cannot export step {seal.step} of {run}: {companion_of(seal.step)} is not as it "
                 "was sealed; see stepkeeper checkpoints --verify"
             )
-        name, text = _settings_of(run, seal)
+        text = _settings_of(run, seal)
         yield Origin(
             run=run,
             run_id=str(first.facts["run"]),
             seal=seal,
             checkpoint=Path(f"/proc/self/fd/{file.fileno()}"),
             companion=beside,
-            settings_name=name,
             settings=text,
+            file=parse(RunFile, text, f"the settings of step {seal.step}"),
         )
 
 
-def _settings_of(run: Path, seal: SealRecord) -> tuple[str, bytes]:
-    """Name and text of the settings that the trainer of a checkpoint was started with.
+def _settings_of(run: Path, seal: SealRecord) -> bytes:
+    """The settings that the trainer of a checkpoint was started with.
 
     Those in force where no attempt of this run made it, or its own are not kept any more.
     """
     path = None
     if seal.attempt in attempts.numbers(run):
         path = kept_settings.find(run, attempts.read(run, seal.attempt).settings)
-    path = path or kept_settings.newest_path(run)
-    return (path.name, path.read_bytes()) if path else ("", (run / "run.toml").read_bytes())
+    return (path or kept_settings.newest_path(run) or run / "run.toml").read_bytes()
+
+
+def others(run: Path) -> tuple[Path, ...]:
+    """What lies in a run's directory and is not ours: the trainer's code, perhaps, or sources."""
+    return tuple(sorted(p for p in run.iterdir() if not _OURS.fullmatch(p.name)))
+
+
+def digest_of(path: Path, length: int) -> str:
+    """SHA-256 of a file's first ``length`` bytes, in hex. Raises OSError."""
+    digest = sha256()
+    with path.open("rb", buffering=0) as file:
+        while length and (piece := file.read(min(_PIECE, length))):
+            digest.update(piece)
+            length -= len(piece)
+    return digest.hexdigest()
 
 
 def keep(place: Path, name: str, data: bytes) -> Kept:
@@ -140,13 +178,13 @@ def keep(place: Path, name: str, data: bytes) -> Kept:
     return Kept(name, len(data), sha256(data).hexdigest())
 
 
-def keep_sums(place: Path, files: list[Kept]) -> Kept:
+def keep_sums(place: Path, files: Iterable[Kept]) -> Kept:
     """Write the digests of all files in the form that ``sha256sum -c`` reads. Raises OSError."""
     lines = [f"{file.sha256}  {file.name}\n" for file in sorted(files)]
     return keep(place, SUMS, "".join(lines).encode("utf-8"))
 
 
-def read_back(place: Path, files: list[Kept]) -> None:
+def read_back(place: Path, files: Iterable[Kept]) -> None:
     """Hold every file against what it has to be, as the disk holds it.
 
     Raises StepkeeperError for the first one that differs, OSError.

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from supervisor import __version__, clock
-from supervisor.config import Config, load
 from supervisor.errors import StepkeeperError
 from supervisor.perform.exporting import (
     Kept,
@@ -25,7 +24,6 @@ from supervisor.perform.exporting import (
 )
 from supervisor.sidecars.checkpoints import SealRecord
 from supervisor.sidecars.checkpoints.weights_child import Written
-from trainer.contract.checkpoint_format import CheckpointFormatError
 from trainer.contract.settings import Shape
 
 MODEL: Final = "model.safetensors"
@@ -85,21 +83,20 @@ class Weights(NamedTuple):
 def export(run: Path, seal: SealRecord, target: Path, tell: Tell) -> Weights:
     """Make the folder ``target``. Raises StepkeeperError, OSError; then nothing is left."""
     with origin(run, seal) as source, exporting(target) as place:
-        config = load(run, source.settings)
-        written = _model(source, config.name, place / MODEL, tell)
+        written = _model(source, place / MODEL, tell)
         files = [Kept(MODEL, written.bytes, written.sha256)]
-        files.append(keep(place, "config.json", _config(source, config, written)))
-        files.append(keep(place, "README.md", _readme(source, config, written)))
+        files.append(keep(place, "config.json", _config(source, written)))
+        files.append(keep(place, "README.md", _readme(source, written)))
         read_back(place, [*files[1:], keep_sums(place, files)])
     return Weights(files, written.n_params, written.equal)
 
 
-def _model(source: Origin, name: str, target: Path, tell: Tell) -> Written:
+def _model(source: Origin, target: Path, tell: Tell) -> Written:
     """Have a child write it: numpy lives only there. Raises StepkeeperError, OSError."""
     seal = source.seal
     metadata = {
         "run": source.run_id,
-        "name": name,
+        "name": source.name,
         "step": str(seal.step),
         "checkpoint": seal.bin.sha256,
         "seal": seal.digest,
@@ -155,20 +152,20 @@ def _lines(task: dict[str, Any], descriptor: int) -> Iterator[bytes]:
             child.stdout.close()
 
 
-def _shape(config: Config, n_params: int) -> Shape | None:
+def _shape(source: Origin, n_params: int) -> Shape | None:
     """The model's sizes, where the settings speak of a model of so many parameters."""
-    shape = config.file.model.shape
+    shape = source.file.model.shape
     return shape if shape.n_params == n_params else None
 
 
-def _config(source: Origin, config: Config, written: Written) -> bytes:
+def _config(source: Origin, written: Written) -> bytes:
     seal = source.seal
-    shape = _shape(config, written.n_params)
+    shape = _shape(source, written.n_params)
     tables = tomllib.loads(source.settings.decode("utf-8"))
     record = {
         "schema": SCHEMA,
         "run": source.run_id,
-        "name": config.name,
+        "name": source.name,
         "step": seal.step,
         "checkpoint": seal.bin._asdict(),
         "seal": seal.digest,
@@ -176,25 +173,18 @@ def _config(source: Origin, config: Config, written: Written) -> bytes:
         "dtype": "float32",
         "model": None if shape is None else shape._asdict(),
         "settings": {key: tables[key] for key in _TABLES if key in tables},
-        "identities": _identities(source),
+        "identities": source.made_by.identities if source.made_by is not None else None,
         "stepkeeper": __version__,
         "made": clock.wall(),
     }
     return json.dumps(record, indent=1).encode("ascii") + b"\n"
 
 
-def _identities(source: Origin) -> dict[str, Any] | None:
-    try:
-        return source.made_by.identities if source.made_by is not None else None
-    except CheckpointFormatError as error:
-        raise StepkeeperError(str(error)) from None
-
-
-def _readme(source: Origin, config: Config, written: Written) -> bytes:
-    ours = config.file.trainer.command == _OURS and _shape(config, written.n_params) is not None
+def _readme(source: Origin, written: Written) -> bytes:
+    ours = source.file.trainer.command == _OURS and _shape(source, written.n_params) is not None
     named = source.companion is not None
     text = _README.format(
-        name=config.name,
+        name=source.name,
         step=source.seal.step,
         model=MODEL,
         n_params=f"{written.n_params:,}",

@@ -58,11 +58,11 @@ def read_parent(run: Path, name: str, seal: SealRecord) -> Parent:
         seal=seal,
         head=f"{seal.ledger.entries}:{seal.ledger.chain}:{seal.digest[:32]}",
         settings=(run / "run.toml").read_text("utf-8"),
-        policy=_policy_at(run, seal.policy).read_bytes(),
+        policy=policy_at(run, seal.policy).read_bytes(),
     )
 
 
-def _policy_at(run: Path, number: int) -> Path:
+def policy_at(run: Path, number: int) -> Path:
     """The policy that a checkpoint was sealed under; an imported one is followed by the first."""
     if number or archive.policies(run):
         return archive.policy_path(run, number or 1)

@@ -97,7 +97,7 @@ def found(run: Path, sources: Path | None, start: Start | None = None) -> list[s
     arms = _arms(given) if given is not None else {EXAMPLE: own / EXAMPLE}
     run.mkdir(mode=0o750, parents=True, exist_ok=True)
     blocks = [f"[sources.{json.dumps(arm)}]\npath = {_path(run, arms[arm])}\n" for arm in arms]
-    begin = start or Start(_name(run))
+    begin = start or Start(name_for(run))
     text = _RUN.format(
         name=json.dumps(begin.name),
         preset=json.dumps(begin.preset),
@@ -138,7 +138,7 @@ def _path(run: Path, source: Path) -> str:
     return json.dumps(str(absolute.relative_to(run) if inside else absolute), ensure_ascii=False)
 
 
-def _name(run: Path) -> str:
+def name_for(run: Path) -> str:
     """The directory's name, as far as a name may have such letters."""
     kept = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in run.name)
     return kept.lstrip("._-")[:64] or "run"
