@@ -8,6 +8,8 @@ from pathlib import Path
 # What the service manager meant for us alone.
 _OURS = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "MAINPID", "LISTEN_FDS", "LISTEN_PID")
 
+_PACKAGES = Path(__file__).resolve().parents[1]
+
 # Given by a supervisor to the one that takes its place in the same process.
 _HANDOVER = "STEPKEEPER_HANDOVER"
 
@@ -25,6 +27,15 @@ def with_handover(text: str) -> dict[str, str]:
 def own() -> dict[str, str]:
     """Everything, as it was given to us."""
     return dict(os.environ)
+
+
+def for_own_programs() -> dict[str, str]:
+    """Ours; from a checkout that is not installed, with the way to its packages."""
+    env = own()
+    if (_PACKAGES / "pyproject.toml").exists():
+        paths = [str(_PACKAGES), *filter(None, [env.get("PYTHONPATH")])]
+        env["PYTHONPATH"] = os.pathsep.join(paths)
+    return env
 
 
 def for_trainer() -> dict[str, str]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +14,7 @@ from supervisor.cli.demo_screen import screen
 from supervisor.cli.demo_settings import Plan, plan_for, prepare
 from supervisor.cli.demo_stage import Stage
 from supervisor.cli.demo_tour import Tour
+from supervisor.cli.interrupts import ends_are_interrupts
 from supervisor.errors import StepkeeperError, UsageError
 
 DEFAULT_STEPS = 600
@@ -71,7 +69,7 @@ def _refuse_what_is_there(run: Path, shown: Path) -> None:
 
 def _keep(stage: Stage, plan: Plan, *, tour: bool) -> int:
     """Start the supervisor, play, and never leave without having stopped it."""
-    with _ends_are_interrupts():
+    with ends_are_interrupts():
         try:
             stage.keeper.start()
             if tour:
@@ -120,17 +118,3 @@ def _stop(stage: Stage, why: str) -> None:
     sealed = f"sealed at step {seals[0].step}" if seals else "without a checkpoint"
     say(f"stopped, {sealed} of {stage.watch.step}; the run is in {stage.shown}, go on with:")
     say(f"   {stage.line('run')}")
-
-
-@contextlib.contextmanager
-def _ends_are_interrupts() -> Iterator[None]:
-    """SIGTERM and a vanished terminal stop the run too, as Ctrl-C does."""
-    before = {
-        number: signal.signal(number, signal.default_int_handler)
-        for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -13,7 +13,6 @@ from supervisor.process.identity import Identity
 from supervisor.sidecars import attempts
 
 LOG = "supervisor.log"
-_PACKAGES = Path(__file__).resolve().parents[2]
 
 
 class Keeper:
@@ -87,15 +86,6 @@ class Keeper:
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=self._run,
-            env=_environment(),
+            env=environment.for_own_programs(),
             start_new_session=True,
         )
-
-
-def _environment() -> dict[str, str]:
-    """Ours; from a checkout that is not installed, with the way to its packages."""
-    env = environment.own()
-    if (_PACKAGES / "pyproject.toml").exists():
-        paths = [str(_PACKAGES), *filter(None, [env.get("PYTHONPATH")])]
-        env["PYTHONPATH"] = ":".join(paths)
-    return env

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.trainer.exercise import make_lives
 from tests.trainer.tiny import Process, make_run
+from trainer.proof import storing
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +21,15 @@ def handlers() -> Iterator[None]:
     yield
     for number, handler in zip(numbers, before, strict=True):
         signal.signal(number, handler)
+
+
+@pytest.fixture(scope="session")
+def exercise_lives(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four good lives of the exercise in each format, to be copied."""
+    folder = tmp_path_factory.mktemp("lives")
+    for form in storing.FORMATS:
+        make_lives(folder, form)
+    return folder
 
 
 @pytest.fixture
