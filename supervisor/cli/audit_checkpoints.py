@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from supervisor.cli import standing
 from supervisor.cli.audit_findings import Findings
 from supervisor.cli.audit_seals import SealFile, Seals
+from supervisor.cli.audit_shards import ahead, shard_faults
 from supervisor.sidecars.checkpoints import scan
 from supervisor.sidecars.checkpoints.presence import INDEX, measure
 from trainer.contract.checkpoint_format import companion_of, form_of
@@ -83,16 +86,25 @@ def _places(file: SealFile, name: str) -> tuple[Path, ...]:
 def _check_digests(
     found: list[_Found], findings: Findings, progress: Callable[[int], None]
 ) -> None:
+    roots = standing.shard_roots(findings.run)
     done = 0
     for file, paths in found:
         digests: list[str | None] = []
         for path in paths:
             digests.append(_digest(path, progress, done))
+            for at, wrong in _in_folder(path, roots, partial(ahead, progress, done)):
+                findings.fault(at, wrong)
             done += file.record.bin.bytes
         # None was deleted meanwhile, as retention does.
         if file.record.bin.sha256 not in digests and None not in digests:
             said = file.record.bin.sha256[:32]
             findings.fault(paths[0], f"its digest is {str(digests[0])[:32]}, its seal says {said}")
+
+
+def _in_folder(
+    path: Path, roots: dict[str, Path], tell: Callable[[int], None]
+) -> Iterator[tuple[Path, str]]:
+    return shard_faults(path, roots, tell) if path.is_dir() else iter(())
 
 
 def _lacks_companion(file: SealFile, run: Path) -> str:

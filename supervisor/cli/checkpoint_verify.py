@@ -10,25 +10,35 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from supervisor.core.messages import Verdict
+from supervisor.cli import standing
+from supervisor.core.loss_history import difference, steps_of
+from supervisor.core.messages import LossHistory, Verdict
 from supervisor.sidecars.checkpoints import SealRecord
 from supervisor.sidecars.checkpoints.verifying import Sealed, Verifier
+from supervisor.sidecars.ledger import written_losses
 
 _LOOK_SECONDS = 0.2
 _DOUBT = "cannot tell"
 
 
-def verify(folder: Path, seals: tuple[SealRecord, ...], rows: list[dict[str, Any]]) -> None:
-    """Hold each against its seal; the verdict goes into its row. Raises OSError.
+def verify(
+    run: Path, seals: tuple[SealRecord, ...], rows: list[dict[str, Any]], *, full: bool
+) -> None:
+    """Hold each against its seal; the verdict goes into its row. Raises OSError, UnknownError.
 
-    ``verified`` is true, false, or None where it cannot be told.
+    ``verified`` is true, false, or None where it cannot be told. ``full``: every number is looked
+    at too, and the losses that each holds are held against the ledger; ``losses`` is then true,
+    false, or None where it holds none.
     """
+    histories: dict[int, tuple[LossHistory, ...]] = {}
+    read = partial(_read, run / "checkpoints", Verifier(standing.shard_roots(run)), full=full)
     of_step = {row["step"]: row for row in rows if row["state"] == "sealed"}
     total = sum(seal.bin.bytes for seal in seals)
     with _bar(total) as tell:
         done = 0
         for seal in seals:
-            verdict = _read(folder, seal, partial(tell, seal, done))
+            verdict = read(seal, partial(tell, seal, done))
+            histories[seal.step] = verdict.losses
             done += seal.bin.bytes
             tell(seal, done, 0)
             row = of_step[seal.step]
@@ -37,13 +47,34 @@ def verify(folder: Path, seals: tuple[SealRecord, ...], rows: list[dict[str, Any
             if verdict.problem:
                 row |= {"state": "unknown" if doubt else "BAD", "note": verdict.problem}
 
+    if full:
+        _compare_losses(standing.ledger_path(run), histories, of_step)
 
-def _read(folder: Path, seal: SealRecord, tell: Callable[[int], None]) -> Verdict:
-    verifier = Verifier()
+
+def _compare_losses(
+    ledger: Path, histories: dict[int, tuple[LossHistory, ...]], rows: dict[int, dict[str, Any]]
+) -> None:
+    """Hold the losses of each checkpoint against the ledger, in one pass over it."""
+    told = written_losses(ledger, map(steps_of, histories.values()))
+    for step, history in histories.items():
+        row = rows[step]
+        differs = difference(history, told)
+        row["losses"] = differs is None if history else None
+        if differs is not None and row["state"] == "sealed":
+            row["note"] = f"another loss than the ledger, which stands: {differs.text}"
+
+
+def _read(
+    folder: Path,
+    verifier: Verifier,
+    seal: SealRecord,
+    tell: Callable[[int], None],
+    *,
+    full: bool,
+) -> Verdict:
+    name, sealed = seal.bin.name, Sealed(seal.bin.sha256, seal.companion)
     try:
-        descriptor = verifier.start_again(
-            folder, seal.bin.name, Sealed(seal.bin.sha256, seal.companion)
-        )
+        descriptor = verifier.start_again(folder, name, sealed, full=full)
         while (verdict := verifier.result()) is None:
             select.select([descriptor], [], [], _LOOK_SECONDS)
             tell(verifier.done)

@@ -18,11 +18,14 @@ from trainer.contract.checkpoint_format import CheckpointFormatError, size_of, s
 HEAD = ("step", "state", "size", "policy", "attempt", "reason", "sealed at", "note")
 
 
-def checkpoints(
+def checkpoints(  # noqa: PLR0913 - each an option of the command
     run: Run,
     *,
     verify: Annotated[
         bool, typer.Option("--verify", help="Read every one back and hold it against its seal.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Verify every number too, and losses by the ledger.")
     ] = False,
     plan: Annotated[
         bool, typer.Option("--plan", help="What fits on this disk, and which cadence pays.")
@@ -37,9 +40,11 @@ def checkpoints(
 ) -> int:
     """List the checkpoints of a run, the newest first; the first sealed one is resumed from.
 
-    Exits 1 where --verify finds one that is not as its seal says, 2 where it cannot be told.
+    Exits 1 where --verify finds one that is not as its seal says, or --full one that holds other
+    losses than the ledger, 2 where it cannot be told.
     """
     path = existing(run)
+    verify = verify or full
     if sum((verify, plan, dry_run, size is not None)) > 1:
         raise UsageError("cannot show all at once: give one of --verify, --plan, --dry-run, --size")
     if size is not None:
@@ -64,10 +69,11 @@ def checkpoints(
         # Imported here: only those who ask for it pay for it.
         from supervisor.cli import checkpoint_verify  # noqa: PLC0415 - see above
 
-        checkpoint_verify.verify(folder, catalogue.sealed, found)
+        checkpoint_verify.verify(path, catalogue.sealed, found, full=full)
     bad = [row for row in found if row["state"] == "BAD"]
     unknown = [row for row in found if row["state"] == "unknown"]
-    code = 1 if bad else 2 if unknown else 0
+    differ = [row for row in found if row.get("losses") is False]
+    code = 1 if bad or differ else 2 if unknown else 0
     if as_json:
         printing.emit({"checkpoints": found, "superseded": len(superseded), "bad": len(bad)})
         return code
@@ -81,7 +87,8 @@ def checkpoints(
         read = sum("verified" in row for row in found)
         doubt = f", {len(unknown)} cannot be told" if unknown else ""
         verdict = f"{len(bad)} of them not as sealed" if bad else "all as sealed"
-        printing.say(f"{read} read back, {verdict}{doubt}")
+        losses = f", {len(differ)} with other losses than the ledger" if differ else ""
+        printing.say(f"{read} read back, {verdict}{losses}{doubt}")
     return code
 
 

@@ -17,6 +17,8 @@ _WORDS: Final[dict[str, str]] = {
     "checkpoint-refused": "the checkpoint of step {step} is refused: {problem}",
     "checkpoint-rejected": "the checkpoint of step {step} is rejected: {problem}",
     "checkpoint-deleted": "the checkpoint of step {step} is deleted: {rule}",
+    "losses-differ": "the checkpoint of step {checkpoint} holds loss {payload} of step {step}, the"
+    " ledger {ledger}; {steps} steps differ; the ledger stands",
     "seal-failed": "a seal could not be written: {problem}",
     "contract-broken": "attempt {attempt} broke the contract: {problem}",
     "hang": "attempt {attempt} is hung: no report for {quiet} s after step {step}, doing {doing};"
@@ -46,6 +48,7 @@ _ALARMS: Final = frozenset(
         "replay-differed",
         "checkpoint-refused",
         "checkpoint-rejected",
+        "losses-differ",
         "seal-failed",
         "contract-broken",
         "hang",

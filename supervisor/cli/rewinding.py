@@ -66,7 +66,9 @@ def rewind(
 
 def _refuse_if_bad(folder: Path, seal: SealRecord) -> None:
     """Read the target back: what cannot be resumed must not become the newest."""
-    verdict = read_back(folder, seal.bin.name, seal.bin.sha256, companion=bool(seal.companion))
+    digest, companion = seal.bin.sha256, bool(seal.companion)
+    roots = standing.shard_roots(folder.parent)
+    verdict = read_back(folder, seal.bin.name, digest, companion=companion, roots=roots)
     if verdict.problem:
         raise StepkeeperError(f"cannot go to step {seal.step}: {verdict.problem}")
 

@@ -64,6 +64,16 @@ def name_of(run: Path) -> str:
     return name if isinstance(name, str) else run.name
 
 
+def shard_roots(run: Path) -> dict[str, Path]:
+    """The folders that shards may lie in beside a checkpoint's own, by the settings in force."""
+    try:
+        path = kept_settings.newest_path(run) or run / "run.toml"
+        roots = tomllib.loads(path.read_text("utf-8"))["checkpoint"]["shard_roots"]
+        return {str(name): run / folder for name, folder in roots.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # a shard that lies in one is then told to be nowhere
+
+
 def ledger_path(run: Path) -> Path:
     """The ledger's path."""
     return run / f"{name_of(run)}.loss.json"

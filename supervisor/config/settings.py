@@ -57,6 +57,12 @@ class Config:
         return frozenset(name for name, path in self.sources.items() if _is_there(path))
 
     @property
+    def shard_roots(self) -> dict[str, Path]:
+        """The folders that shards may lie in beside a checkpoint's own, by name."""
+        roots = self.file.checkpoint.shard_roots
+        return {name: self.run / folder for name, folder in roots.items()}
+
+    @property
     def ledger(self) -> Path:
         """The ledger's path."""
         return self.run / f"{self.name}.loss.json"

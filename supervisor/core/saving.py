@@ -224,6 +224,9 @@ def sealed(state: State, event: Sealed) -> Turn:
         restarts = Restarts(best=event.step)
         attempt = replace(attempt, sealed=True)
     effects: list[Effect] = [Say(f"head {event.head}")]
+    if event.differs is not None:
+        text = f"{event.name} holds another loss than the ledger, which stands: "
+        effects.append(Say(text + event.differs.text, alarm=True))
     state, more = _keep_promises(state, first.save, event.step)
     effects += more
     seals = with_seal(state, point)

@@ -78,7 +78,11 @@ class Daemon:
         self._selector = selectors.DefaultSelector()
         self._following: Following | None = None
         self._readers = Readers(
-            config.run / "checkpoints", self._selector, self._inbox.append, stays=errand is None
+            config.run / "checkpoints",
+            self._selector,
+            self._inbox.append,
+            stays=errand is None,
+            roots=config.shard_roots,
         )
         self._silence = Silence(config.run, self._inbox.append, judges=errand is None)
         self._ahead = 0

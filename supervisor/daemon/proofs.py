@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import selectors
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,13 +46,14 @@ class Proofs:
         folder: Path,
         selector: selectors.BaseSelector,
         put: Callable[[Proved], None],
+        roots: Mapping[str, Path] | None = None,
         *,
         everything: bool,
     ) -> None:
         self._folder = folder
         self._selector = selector
         self._put = put
-        self._verifier = Verifier()
+        self._verifier = Verifier(roots)
         self._wanted: deque[ResumePoint] = deque()
         self._others: deque[int] | None = None if everything else deque()
         self._known: set[str] = set()

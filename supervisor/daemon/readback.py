@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import selectors
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,12 +32,16 @@ class ReadBack:
     """
 
     def __init__(
-        self, folder: Path, selector: selectors.BaseSelector, put: Callable[[Verified], None]
+        self,
+        folder: Path,
+        selector: selectors.BaseSelector,
+        put: Callable[[Verified], None],
+        roots: Mapping[str, Path] | None = None,
     ) -> None:
         self._folder = folder
         self._selector = selector
         self._put = put
-        self._verifier = Verifier()
+        self._verifier = Verifier(roots)
         self._waiting: deque[_Waiting] = deque()
         self._current: _Waiting | None = None
         self._tries = 0

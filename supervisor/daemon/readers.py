@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import selectors
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from supervisor.core.messages import Event, Prove, Verify
@@ -15,7 +15,8 @@ from supervisor.daemon.readback import ReadBack
 class Readers:
     """``selector`` watches them as ``"verifier"``; ``put`` receives Verified and Proved.
 
-    ``stays``: this life keeps the run, so it reads everything back once.
+    ``stays``: this life keeps the run, so it reads everything back once. ``roots`` are the folders
+    that shards may lie in, by name.
     """
 
     def __init__(
@@ -25,9 +26,10 @@ class Readers:
         put: Callable[[Event], None],
         *,
         stays: bool,
+        roots: Mapping[str, Path],
     ) -> None:
-        self._readback = ReadBack(folder, selector, put)
-        self._proofs = Proofs(folder, selector, put, everything=stays)
+        self._readback = ReadBack(folder, selector, put, roots)
+        self._proofs = Proofs(folder, selector, put, roots, everything=stays)
 
     def take(self, effect: Verify | Prove, state: State) -> None:
         """Read what the core asks for."""

@@ -6,6 +6,7 @@ import contextlib
 
 from supervisor import clock
 from supervisor.core.bandit import BanditState
+from supervisor.core.loss_history import difference, steps_of
 from supervisor.core.messages import (
     AdvancePivot,
     Answer,
@@ -20,6 +21,7 @@ from supervisor.core.messages import (
     KeepIntent,
     KeepSample,
     LeaveTerminal,
+    LossDifference,
     Pin,
     Prove,
     Record,
@@ -138,6 +140,7 @@ def _record(parts: Parts, effect: Record) -> Event:
 def _seal(parts: Parts, effect: Seal) -> Event:
     verdict = effect.verdict
     parts.ledger.sync()
+    differs = _differs(parts, effect)
     parts.events.sync()
     record = SealRecord.of(
         effect,
@@ -160,4 +163,18 @@ def _seal(parts: Parts, effect: Seal) -> Event:
     }
     with contextlib.suppress(OSError):  # the seal stands all the same; the journal owes the line
         parts.events.append("sealed", facts, clock.wall(), once=True)
-    return Sealed(effect.attempt, verdict.step, verdict.sha256, seal, head, verdict.name)
+    return Sealed(effect.attempt, verdict.step, verdict.sha256, seal, head, verdict.name, differs)
+
+
+def _differs(parts: Parts, effect: Seal) -> LossDifference | None:
+    """Hold the checkpoint's losses against the ledger, which has every step of it by now.
+
+    A difference is journaled before the seal, so that no crash can lose it.
+    """
+    verdict = effect.verdict
+    told = parts.ledger.losses(*steps_of(verdict.losses))
+    differs = difference(verdict.losses, told)
+    if differs is not None:
+        facts = {"attempt": effect.attempt, "checkpoint": verdict.step, **differs._asdict()}
+        parts.events.append("losses-differ", facts, clock.wall(), once=True)
+    return differs

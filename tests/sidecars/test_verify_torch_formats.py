@@ -192,6 +192,11 @@ def test_a_loss_history_of_its_own_is_told_beside_the_companions(tmp_path: Path,
     json.dumps(told, allow_nan=False)
     case.rewrite(lambda record: record.update(losses=None))
     assert case.verdict()["losses"] == [[1, [*LOSSES[:95], "nan", *LOSSES[96:]]]]
+    del payload["train_state"]["losses"][::2]  # of every other step, say
+    (another := tmp_path / "another").mkdir()
+    case = save(another, form, payload)
+    case.rewrite(lambda record: record.update(losses=None))
+    assert case.verdict()["losses"] == []
     payload["train_state"]["losses"] = []
     (other := tmp_path / "other").mkdir()
     assert save(other, form, payload).verdict()["losses"] == [[91, LOSSES[90:]]]

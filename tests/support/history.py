@@ -21,6 +21,7 @@ from supervisor.core.messages import (
     Failed,
     Journal,
     LedgerPosition,
+    LossDifference,
     Recorded,
     Reports,
     ReportsPosition,
@@ -168,11 +169,13 @@ class History:
         name, digest = f"step_{step:06d}.bin", f"{step:064x}"
         return self.tell(Verified(self.attempt, Verdict(step, name, digest, 776, "", problem)))
 
-    def sealed(self, step: int) -> list[Effect]:
+    def sealed(self, step: int, differs: LossDifference | None = None) -> list[Effect]:
         """Its seal is durable."""
         at = point(step)
         name = f"step_{step:06d}.bin"
-        return self.tell(Sealed(self.attempt, step, at.sha256, at.seal, f"{step}:0:0", name))
+        return self.tell(
+            Sealed(self.attempt, step, at.sha256, at.seal, f"{step}:0:0", name, differs)
+        )
 
     def seal(self, step: int, reason: str = "cadence", save: int | None = None) -> None:
         """Written, read back, sealed."""

@@ -70,6 +70,17 @@ def companion_record(step: int, digest: str, size: int, n_params: int) -> Record
     }
 
 
+def history(step: int, options: SimpleNamespace, losses: list[float]) -> Record:
+    """What the second schema adds: the losses of the steps up to this one, since the last save."""
+    values = [
+        value + 1.0 if at == options.other_loss_at else value
+        for at, value in enumerate(losses, step - len(losses) + 1)
+    ]
+    losses.clear()
+    told = {"first": step - len(values) + 1, "values": values} if values else None
+    return {"schema": "stepkeeper.companion/2", "format": "bin", "losses": told, "next": None}
+
+
 def save(
     place: str, options: SimpleNamespace, companion: Record, reports: Reports
 ) -> tuple[int, str, int]:
@@ -78,7 +89,7 @@ def save(
     told = False
     while True:
         try:
-            return step, *_save(place, step, options, companion)
+            return step, *_save(place, step, options, companion, reports)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
                 raise
@@ -88,7 +99,9 @@ def save(
         pause(0.05)
 
 
-def _save(place: str, step: int, options: SimpleNamespace, companion: Record) -> tuple[str, int]:
+def _save(
+    place: str, step: int, options: SimpleNamespace, companion: Record, reports: Reports
+) -> tuple[str, int]:
     from hashlib import sha256  # noqa: PLC0415 - 10 ms that a start need not pay
     from pathlib import Path  # noqa: PLC0415 - likewise
 
@@ -119,6 +132,8 @@ def _save(place: str, step: int, options: SimpleNamespace, companion: Record) ->
             if not options.no_companion:
                 size = 8 + 12 * options.n_params
                 whole = companion_record(step, digest, size, options.n_params) | companion
+                if options.losses:
+                    whole |= history(step, options, reports.losses)
                 durable.write_file(path.with_suffix(".json"), json.dumps(whole).encode("ascii"))
             os.fsync(file.fileno())
         if step == options.die_before_publish:

@@ -173,7 +173,7 @@ class Trainer:
             f'"data":"{"" if options.no_data else digest}","phase":{self.phase.get("phase", 0)}}}'
         )
         self.misbehave(line)
-        self.reports.add(line)
+        self.reports.add(line, loss)
         if self.phase:
             self.phase["done"] += 1
             pulls, total = self.phase["arms"].get(arm, (0, 0.0))

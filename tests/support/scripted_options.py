@@ -31,6 +31,7 @@ SETTINGS: dict[str, int | float | str | bool] = {
     "ready_after": 0.0,  # seconds before the first report
     "slow_save": 0.0,  # seconds that every checkpoint takes
     "creeping_save": 0.0,  # the same, with a few bytes more again and again
+    "losses": False,  # companions hold the losses since the checkpoint before
     "show_stacks": False,  # a handler for SIGQUIT that prints them
 }
 FAULTS: dict[str, int | float | str | bool] = {
@@ -44,6 +45,7 @@ FAULTS: dict[str, int | float | str | bool] = {
     "hang_ending": False,  # reports finished and does not exit
     "wakes": False,  # SIGTERM ends standing still
     "differ_from": 0,  # other losses from this step on
+    "other_loss_at": 0,  # a companion holds another loss of this step
     "ignore_term": False,
     "ignore_exit": False,  # saves as ordered, then goes on
     "no_ready": False,  # exits with exit_code before ready

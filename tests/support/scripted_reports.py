@@ -33,6 +33,7 @@ class Reports:
         )
         self.buffer = buffer
         self.lines: list[str] = []
+        self.losses: list[float] = []  # of the steps since the last checkpoint
         self.seq = 0
 
     def send(self, report: str, **fields: object) -> None:
@@ -41,8 +42,10 @@ class Reports:
         self.add(f'"report":"{report}","at":{time.perf_counter():.6f},{rest}')
         self.flush()
 
-    def add(self, rest: str) -> None:
-        """Number a line and keep it until there are enough."""
+    def add(self, rest: str, loss: float | None = None) -> None:
+        """Number a line and keep it until there are enough; a step has a loss."""
+        if loss is not None:
+            self.losses.append(loss)
         self.seq += 1
         self.lines.append(f'{{"seq":{self.seq},{rest}\n')
         if len(self.lines) >= self.buffer:

@@ -59,6 +59,7 @@ from supervisor.core.messages.events import (
 from supervisor.core.messages.nouns import (
     Cause,
     LedgerPosition,
+    LossDifference,
     LossHistory,
     ReportsPosition,
     ResumePoint,
@@ -89,6 +90,7 @@ __all__ = [
     "LeaveTerminal",
     "LedgerPosition",
     "LimitNear",
+    "LossDifference",
     "LossHistory",
     "Moved",
     "Pin",

@@ -7,6 +7,7 @@ from typing import Any
 
 from supervisor.core.messages.nouns import (
     LedgerPosition,
+    LossDifference,
     ReportsPosition,
     Verdict,
     VisibleCheckpoint,
@@ -89,7 +90,10 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A seal is durable. ``seal`` is its digest, ``head`` the witness line's three parts."""
+    """A seal is durable. ``seal`` is its digest, ``head`` the witness line's three parts.
+
+    ``differs`` says where the losses that the checkpoint holds are not the ledger's, or is None.
+    """
 
     attempt: int
     step: int
@@ -97,6 +101,7 @@ class Sealed:
     seal: str
     head: str
     name: str
+    differs: LossDifference | None = None
 
 
 @dataclass(frozen=True, slots=True)

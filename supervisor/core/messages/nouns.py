@@ -61,6 +61,24 @@ class LossHistory(NamedTuple):
     values: tuple[float | str, ...]
 
 
+class LossDifference(NamedTuple):
+    """The first ``step`` whose loss in a checkpoint is another than in the ledger, and both.
+
+    ``steps`` of those compared differ.
+    """
+
+    step: int
+    payload: float | str
+    ledger: float | str
+    steps: int
+
+    @property
+    def text(self) -> str:
+        """The difference in words."""
+        more = f"; {self.steps} steps differ" if self.steps > 1 else ""
+        return f"step {self.step} has {self.payload!r}, the ledger {self.ledger!r}{more}"
+
+
 class Verdict(NamedTuple):
     """What the verifying child found; ``problem`` is empty for a good checkpoint.
 

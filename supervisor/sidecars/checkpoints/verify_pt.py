@@ -74,8 +74,14 @@ def conclude(
 
 
 def _histories(said: Facts, companion: Companion | None) -> list[list[Any]]:
-    """Each as its first step and the values from there on."""
+    """Each as its first step and the values from there on.
+
+    A payload's own is a loss of each step only where a companion says that losses of steps are
+    kept, or where there are as many as steps: a script may have kept something else.
+    """
     beside = companion.losses if companion is not None else None
+    if beside is None and len(said.losses) != said.step:
+        return []
     first = max(1, said.step - len(said.losses) + 1)
     if beside is not None:
         first = max(first, beside["first"])

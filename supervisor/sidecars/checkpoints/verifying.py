@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,9 +27,13 @@ class Sealed(NamedTuple):
 
 
 class Verifier:
-    """One read-back at a time: ``start``, wait until the descriptor is readable, ``result``."""
+    """One read-back at a time: ``start``, wait until the descriptor is readable, ``result``.
 
-    def __init__(self) -> None:
+    ``roots`` are the folders that shards may lie in, by name.
+    """
+
+    def __init__(self, roots: Mapping[str, Path] | None = None) -> None:
+        self._roots = [f"--root={name}={path.absolute()}" for name, path in (roots or {}).items()]
         self._process: subprocess.Popen[bytes] | None = None
         self._name = ""
         self._answer = b""
@@ -54,19 +59,23 @@ class Verifier:
         words += ["--companion-required"] if companion else []
         return self._begin(folder, name, words)
 
-    def start_again(self, folder: Path, name: str, sealed: Sealed, *, idle: bool = False) -> int:
+    def start_again(
+        self, folder: Path, name: str, sealed: Sealed, *, idle: bool = False, full: bool = False
+    ) -> int:
         """Begin to hold ``folder/name`` against its seal; ``done`` counts the bytes read.
 
-        ``idle``: only while nobody else wants processor or disk. Raises as ``start`` does.
+        ``idle``: only while nobody else wants processor or disk. ``full``: not the digest alone,
+        but every number too. Raises as ``start`` does.
         """
-        words = ["--digest-only", "--progress", "--sha256", sealed.sha256]
+        words = ["--progress", "--sha256", sealed.sha256]
+        words += [] if full else ["--digest-only"]
         words += ["--companion", sealed.companion] if sealed.companion else []
         return self._begin(folder, name, [*words, "--idle"] if idle else words)
 
     def _begin(self, folder: Path, name: str, words: list[str]) -> int:
         if self._process is not None:
             raise ValueError(f"cannot verify {name}: {self._name} is still being verified")
-        command = [sys.executable, "-m", _CHILD, str(folder.absolute()), name, *words]
+        command = [sys.executable, "-m", _CHILD, str(folder.absolute()), name, *words, *self._roots]
         self._name, self._answer, self.done = name, b"", 0
         self._process = subprocess.Popen(
             command,
@@ -143,12 +152,19 @@ def _verdict(name: str, answer: bytes, status: int) -> Verdict:
     return verdict._replace(losses=tuple(histories))
 
 
-def read_back(folder: Path, name: str, sha256: str = "", *, companion: bool = True) -> Verdict:
+def read_back(
+    folder: Path,
+    name: str,
+    sha256: str = "",
+    *,
+    companion: bool = True,
+    roots: Mapping[str, Path] | None = None,
+) -> Verdict:
     """The verdict on ``folder/name``, waited for: for commands, never for the daemon's loop.
 
     Raises OSError where no child can be started.
     """
-    verifier = Verifier()
+    verifier = Verifier(roots)
     try:
         descriptor = verifier.start(folder, name, sha256, companion=companion)
         while (verdict := verifier.result()) is None:

@@ -16,6 +16,23 @@ from trainer.contract.wire import Step
 _READ = 1 << 16
 
 
+class Outcome(NamedTuple):
+    """What became of the steps given.
+
+    ``position`` is the end of the canonical line of the last one. ``proved`` of them equalled an
+    earlier attempt's line, ``consistent`` ones too but without a data digest. ``differed`` is the
+    first one whose facts were not equal, or None, and ``difference`` says how. ``appended`` lines
+    were added by this call.
+    """
+
+    position: LedgerPosition
+    proved: int = 0
+    consistent: int = 0
+    differed: int | None = None
+    difference: str = ""
+    appended: int = 0
+
+
 class Standing(NamedTuple):
     """A canonical line, without newline, and the segment that it stands in."""
 

@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 from supervisor.core.chain import close
 from supervisor.core.messages import LedgerPosition
 from supervisor.errors import LedgerError
+from supervisor.sidecars.ledger import losses
 from supervisor.sidecars.ledger.batch import Batch
 from supervisor.sidecars.ledger.line import Layout, cut, torn_time, written_name
 from supervisor.sidecars.ledger.opening import (
@@ -23,29 +24,12 @@ from supervisor.sidecars.ledger.opening import (
     read_back,
     refuse_unless_alone,
 )
-from supervisor.sidecars.ledger.replay import Lockstep, Replay, Standing
+from supervisor.sidecars.ledger.replay import Lockstep, Outcome, Replay, Standing
 from supervisor.sidecars.ledger.segments import Stretch
 from trainer.contract.durable import AppendFile
 from trainer.contract.wire import Step
 
 MAX_WRITE = 1 << 16
-
-
-class Outcome(NamedTuple):
-    """What became of the steps given.
-
-    ``position`` is the end of the canonical line of the last one. ``proved`` of them equalled an
-    earlier attempt's line, ``consistent`` ones too but without a data digest. ``differed`` is the
-    first one whose facts were not equal, or None, and ``difference`` says how. ``appended`` lines
-    were added by this call.
-    """
-
-    position: LedgerPosition
-    proved: int = 0
-    consistent: int = 0
-    differed: int | None = None
-    difference: str = ""
-    appended: int = 0
 
 
 class Cut(NamedTuple):
@@ -180,6 +164,13 @@ class Ledger:
             replay.difference,
             len(rest),
         )
+
+    def losses(self, first: int, last: int) -> dict[int, float | str]:
+        """The loss of each of these steps that stands behind where this was opened, or its word.
+
+        Raises OSError, LedgerError.
+        """
+        return losses.standing(Lockstep(self._file.descriptor, self._segments), first, last)
 
     @property
     def lost(self) -> bool:
