@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from trainer import rng
 from trainer.data import Arm, Cursor, Digest, cursor_record, read_cursor
+from trainer.full_state.rng import put_state, state_of
 from trainer.sources import SourceError, Tokens
 
 Weights = Mapping[str, float]
@@ -97,11 +97,11 @@ class Mixer:
 
     def generator_state(self) -> list[Any]:
         """The generator's state, as the companion holds it."""
-        return rng.python_state(self._generator)
+        return list(state_of(self._generator))
 
     def restore_generator(self, state: list[Any]) -> None:
         """Let the draws go on from there. Raises ValueError."""
-        rng.put_python_state(self._generator, state)
+        put_state(self._generator, state, "of the mixer")
 
     def restore(self, cursors: dict[str, Any]) -> list[str]:
         """Go where the cursors say; returns what does not match. Raises ValueError."""

@@ -1,4 +1,7 @@
-"""Every generator's state as plain numbers and hex, taken and put back.
+"""The generators' states in the two forms on disk: the companion's, and a full state's.
+
+Both hold the same numbers. The companion says torch's bytes in hex and keeps the mixer's generator
+among the global ones; a full state lists the bytes and keeps it by name.
 
 Training itself draws only from the mixer's own generator; the global ones are kept so that a
 model that draws from them resumes as exactly.
@@ -13,6 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from trainer.full_state.rng import capture_rng_state, generators_moved, restore_rng_state
+
+_GLOBALS = ("python", "numpy")
+_COMPANION = {"torch_cpu": "torch", "torch_cuda": "cuda"}
+
 
 def seed_everything(seed: int) -> None:
     """Give the global generators of Python, numpy and torch (every device) a common start."""
@@ -24,63 +32,47 @@ def seed_everything(seed: int) -> None:
 
 
 def capture() -> dict[str, Any]:
-    """All global states, as JSON can hold them."""
-    version, words, gauss = random.getstate()
-    name, keys, position, has_gauss, cached = np.random.get_state()  # noqa: NPY002 - as above
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-    return {
-        "python": [version, list(words), gauss],
-        "numpy": [name, np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached)],
-        "torch": _hex(torch.get_rng_state()),
-        "cuda": [_hex(state) for state in cuda],
-    }
+    """All global states, as the companion holds them."""
+    return companion_form(capture_rng_state())
 
 
 def restore(states: dict[str, Any]) -> None:
-    """Put all states back. Raises ValueError for states that do not fit this machine."""
-    try:
-        version, words, gauss = states["python"]
-        random.setstate((version, tuple(words), gauss))
-        name, keys, position, has_gauss, cached = states["numpy"]
-        state = (name, np.array(keys, dtype=np.uint32), position, has_gauss, cached)
-        np.random.set_state(state)  # noqa: NPY002 - as above
-        torch.set_rng_state(_bytes(states["torch"]))
-        cuda = [_bytes(state) for state in states["cuda"]]
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"cannot restore the generators: {error!r}") from None
-    here = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if cuda and here and len(cuda) != here:
-        raise ValueError(f"cannot restore the generators of {len(cuda)} GPUs: here are {here}")
-    if here and cuda:
-        torch.cuda.set_rng_state_all(cuda)
+    """Put all states back. Raises ValueError for states that do not fit this machine.
+
+    Without CUDA here those of its devices are left out.
+    """
+    cuda = torch.cuda.is_available()
+    restore_rng_state({**full_state_form(states), "generators": {}}, cuda=cuda)
 
 
 def moved(states: Mapping[str, Any]) -> list[str]:
     """The libraries whose generators no longer stand where ``restore(states)`` put them."""
-    now = capture()
-    if not (states["cuda"] and now["cuda"]):  # one of the two machines has no GPU
-        now["cuda"] = states["cuda"]
-    return [name for name in now if now[name] != states[name]]
+    found = generators_moved({**full_state_form(states), "generators": {}})
+    return [_COMPANION.get(name, name) for name in found]
 
 
-def python_state(generator: random.Random) -> list[Any]:
-    """A Python generator's state, as JSON can hold it."""
-    version, words, gauss = generator.getstate()
-    return [version, list(words), gauss]
+def companion_form(states: dict[str, Any]) -> dict[str, Any]:
+    """The states of ``capture_rng_state`` as the companion holds them."""
+    return {
+        **{name: states[name] for name in _GLOBALS},
+        "torch": bytes(states["torch_cpu"]).hex(),
+        "cuda": [bytes(state).hex() for state in states["torch_cuda"]],
+        **states["generators"],
+    }
 
 
-def put_python_state(generator: random.Random, state: list[Any]) -> None:
-    """Put it back. Raises ValueError."""
+def full_state_form(states: Mapping[str, Any]) -> dict[str, Any]:
+    """The companion's states as a full state holds them. Raises ValueError."""
     try:
-        version, words, gauss = state
-        generator.setstate((version, tuple(words), gauss))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"cannot restore the mixer's generator: {error}") from None
-
-
-def _hex(state: torch.Tensor) -> str:
-    return state.cpu().numpy().tobytes().hex()
-
-
-def _bytes(text: str) -> torch.Tensor:
-    return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
+        return {
+            **{name: states[name] for name in _GLOBALS},
+            "torch_cpu": list(bytes.fromhex(states["torch"])),
+            "torch_cuda": [list(bytes.fromhex(state)) for state in states["cuda"]],
+            "generators": {
+                name: state
+                for name, state in states.items()
+                if name not in (*_GLOBALS, "torch", "cuda")
+            },
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"cannot restore the generators: {error!r}") from None

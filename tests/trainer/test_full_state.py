@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+import json
+import math
+import random
+from collections.abc import Callable
 from copy import deepcopy
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
-from tests.trainer.full_states import OPTIMIZERS, SCHEDULERS, Script, same
+from tests.trainer.full_states import BATCH, ITEMS, OPTIMIZERS, SCHEDULERS, Script, same
+from trainer.full_state import (
+    PARTS,
+    EpochOrder,
+    Objects,
+    PayloadError,
+    SchemaError,
+    StructureError,
+    TrainState,
+    atomic_write_json,
+    capture_rng_state,
+    frozen,
+    generators_moved,
+    payload_of,
+    read_one_file,
+    restore,
+    restore_rng_state,
+    write_one_file,
+)
 
 FORMS = ("state.pt", "state.sharded")
 PAIRS = list(zip(OPTIMIZERS, SCHEDULERS, strict=True))
@@ -32,3 +57,268 @@ def test_the_steps_after_a_resume_are_those_that_would_have_followed(
     assert other.state.epoch > restored.epoch
     assert other.seen == one.seen[10:]
     assert same(other.everything(), at_eleven)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_resume_that_leaves_a_part_out_is_another_run(tmp_path: Path, part: str) -> None:
+    """The negative control of the test above: each part is one that the steps depend on."""
+    one = Script(1)
+    one.train(4)
+    one.micro()
+    one.save(tmp_path / "state.pt", accumulated=1)
+    one.micro()
+    one.update()
+    one.train(3)
+    other = Script(2)
+    restored = other.load(tmp_path / "state.pt", omit=(part,))
+    assert restored.omitted == (part,)
+    other.micro()
+    other.update()
+    other.train(3)
+    assert not same(other.everything(), one.everything())
+
+
+def test_an_unknown_part_cannot_be_omitted(tmp_path: Path) -> None:
+    script = Script()
+    script.save(tmp_path / "state.pt")
+    with pytest.raises(StructureError, match="cannot omit rgn: parts are model, optimizer"):
+        script.load(tmp_path / "state.pt", omit=("rgn",))
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_gradients_in_mid_window_are_restored(tmp_path: Path, name: str) -> None:
+    one = Script(1)
+    one.train(3)
+    one.micro()
+    one.save(tmp_path / name, accumulated=1)
+    one.micro()
+    one.update()
+    whole = one.everything()
+    other = Script(2)
+    assert other.load(tmp_path / name).accumulation == 1
+    other.micro()
+    other.update()
+    assert same(other.everything(), whole)
+
+
+def test_gradients_left_over_from_before_a_resume_are_forgotten(tmp_path: Path) -> None:
+    one = Script(1)
+    one.train(1)
+    one.save(tmp_path / "state.pt")
+    other = Script(2)
+    other.micro()
+    assert other.load(tmp_path / "state.pt").accumulation == 0
+    assert all(parameter.grad is None for parameter in other.model.parameters())
+
+
+def test_taking_the_state_draws_from_no_generator() -> None:
+    script = Script(3)
+    before = capture_rng_state({"noise": script.noise})
+    payload_of(Objects(script.model, script.optimizer), script.state)
+    assert capture_rng_state({"noise": script.noise}) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "move"),
+    [
+        ("python", lambda _: random.seed(7)),
+        ("numpy", lambda _: np.random.seed(7)),  # noqa: NPY002 - the global one is meant
+        ("torch_cpu", lambda _: torch.manual_seed(7)),
+        ("generators.noise", lambda noise: noise.random()),
+    ],
+)
+def test_a_generator_moved_after_the_resume_is_named(
+    tmp_path: Path, name: str, move: Callable[[np.random.Generator], object]
+) -> None:
+    script = Script(1)
+    script.save(tmp_path / "state.pt")
+    script.train(1)
+    restored = script.load(tmp_path / "state.pt")
+    named = {"noise": script.noise}
+    assert generators_moved(restored.rng, named) == []
+    move(script.noise)
+    assert generators_moved(restored.rng, named) == [name]
+
+
+@pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"])
+def test_every_generator_of_numpy_goes_on_where_it_was(kind: str) -> None:
+    def fresh(seed: int) -> np.random.Generator:
+        return np.random.Generator(getattr(np.random, kind)(seed))
+
+    one, other = fresh(1), fresh(2)
+    one.integers(9, size=3, dtype=np.uint32)  # half a word is left over
+    states = json.loads(json.dumps(capture_rng_state({"it": one})))
+    restore_rng_state(states, {"it": other})
+    assert other.integers(9, size=5, dtype=np.uint32).tolist() == (
+        one.integers(9, size=5, dtype=np.uint32).tolist()
+    )
+    assert other.normal() == one.normal()
+
+
+def test_generators_of_python_and_torch_are_kept_by_name() -> None:
+    one: dict[str, random.Random | torch.Generator] = {
+        "gain": random.Random(1),  # noqa: S311 - as a script would
+        "mask": torch.Generator().manual_seed(1),
+    }
+    states = capture_rng_state(one)
+    expected = one["gain"].random(), torch.rand(1, generator=one["mask"])
+    restore_rng_state(states, one)
+    assert (one["gain"].random(), torch.rand(1, generator=one["mask"])) == expected
+
+
+def test_no_generator_is_touched_where_one_state_is_none() -> None:
+    states = capture_rng_state()
+    random.seed(5)
+    before = capture_rng_state()
+    with pytest.raises(SchemaError, match="cannot restore the generator torch_cpu: "):
+        restore_rng_state({**states, "torch_cpu": [1, 2, 3]})
+    assert capture_rng_state() == before
+
+
+def test_named_generators_must_be_those_that_were_saved() -> None:
+    states = capture_rng_state({"noise": np.random.default_rng(1)})
+    with pytest.raises(StructureError, match="saved were noise, given are none"):
+        restore_rng_state(states)
+
+
+def test_a_loss_that_is_no_number_survives_and_a_tensor_becomes_one(tmp_path: Path) -> None:
+    script = Script()
+    odd = [float("nan"), float("inf"), -0.0, torch.tensor(1.5), np.float32(0.25)]
+    script.state.losses = odd  # type: ignore[assignment]
+    script.save(tmp_path / "state.pt")
+    losses = script.load(tmp_path / "state.pt").losses
+    assert math.isnan(losses[0])
+    assert losses[1:] == [math.inf, 0.0, 1.5, 0.25]
+    assert {type(loss) for loss in losses} == {float}
+    atomic_write_json({"losses": odd, "best": losses[1]}, tmp_path / "losses.json")
+    record = json.loads((tmp_path / "losses.json").read_text(), parse_constant=pytest.fail)
+    assert record == {
+        "losses": [None, None, -0.0, 1.5, 0.25],
+        "best": None,
+        "nonfinite": {"losses[0]": "nan", "losses[1]": "inf", "best": "inf"},
+    }
+
+
+def test_what_is_no_plain_container_is_named_and_not_saved(tmp_path: Path) -> None:
+    script = Script()
+    with pytest.raises(PayloadError, match=r"cannot save extra\.odd\[1\]: builtins\.set is"):
+        script.save(tmp_path / "state.pt", extra={"odd": [1, {2}]})
+    lamb = torch.optim.lr_scheduler.LambdaLR(script.optimizer, Half())
+    with pytest.raises(PayloadError, match=r"cannot save losses\[0\]: str is not a number"):
+        payload_of(Objects(script.model), TrainState(losses=["x"]))  # type: ignore[list-item]
+    payload_of(Objects(script.model, script.optimizer, lamb), script.state)
+    assert list(tmp_path.iterdir()) == []
+
+
+class Half:
+    """A rate function with a state, which torch hands out as a dict."""
+
+    def __call__(self, step: int) -> float:
+        return 0.5**step
+
+
+def test_what_is_the_callers_own_comes_back(tmp_path: Path) -> None:
+    script = Script()
+    extra = {"best": torch.arange(3.0), "names": ["a", "b"], 7: (1, None, 2.5, b"x")}
+    script.save(tmp_path / "state.pt", extra=extra)
+    assert same(script.load(tmp_path / "state.pt").extra, extra)
+
+
+def test_a_frozen_payload_does_not_follow_the_training(tmp_path: Path) -> None:
+    script = Script(1)
+    script.train(2)
+    objects = Objects(script.model, script.optimizer, script.scheduler, **script.parts)
+    payload = payload_of(objects, script.state)
+    still = frozen(payload)
+    write_one_file(tmp_path / "before.pt", payload)
+    script.train(2)
+    write_one_file(tmp_path / "after.pt", still)
+    assert same(read_one_file(tmp_path / "after.pt"), read_one_file(tmp_path / "before.pt"))
+    assert not same(payload["model"], still["model"])
+
+
+def test_tied_weights_stay_tied_in_a_frozen_payload() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    still = frozen(payload_of(Objects(model), TrainState()))["model"]
+    assert still["0.weight"].data_ptr() == still["1.weight"].data_ptr()
+
+
+def test_the_model_trains_after_a_resume_and_the_learning_rate_is_the_next_one(
+    tmp_path: Path,
+) -> None:
+    one = Script(1, "Adam", "StepLR")
+    one.train(4)
+    one.save(tmp_path / "state.pt")
+    other = Script(2, "Adam", "StepLR")
+    other.model.eval()
+    other.load(tmp_path / "state.pt")
+    assert other.model.training
+    assert other.optimizer.param_groups[0]["lr"] == 0.015
+    other.train(2)
+    assert other.optimizer.param_groups[0]["lr"] == 0.0075
+
+
+def test_a_payload_goes_where_it_is_asked_to(tmp_path: Path) -> None:
+    Script().save(tmp_path / "state.pt")
+    payload = read_one_file(tmp_path / "state.pt", map_location="meta")
+    assert {tensor.device.type for tensor in payload["model"].values()} == {"meta"}
+
+
+# Orders of epochs.
+
+
+@pytest.mark.parametrize("cut", range(13))
+def test_no_input_is_skipped_or_seen_twice_wherever_the_epoch_is_cut(cut: int) -> None:
+    def order(seed: int) -> EpochOrder:
+        return EpochOrder(ITEMS, BATCH, np.random.default_rng(seed))
+
+    whole = order(1)
+    batches = [whole.next_batch() for _ in range(18)]
+    one = order(1)
+    first = [one.next_batch() for _ in range(cut)]
+    other = order(2)
+    other.load_state_dict(one.state_dict())
+    taken = first + [other.next_batch() for _ in range(18 - cut)]
+    assert taken == batches
+    epochs = [list(chain(*taken[at : at + 6])) for at in (0, 6, 12)]
+    assert all(sorted(epoch) == list(range(ITEMS)) for epoch in epochs)
+    assert epochs[0] != epochs[1]
+
+
+def test_an_order_can_be_drawn_by_torch() -> None:
+    one = EpochOrder(5, 2, torch.Generator().manual_seed(1))
+    one.next_batch()
+    other = EpochOrder(5, 2, torch.Generator().manual_seed(2))
+    other.load_state_dict(one.state_dict())
+    for order in (one, other):
+        assert order.batch_in_epoch == 1
+    assert [one.next_batch() for _ in range(9)] == [other.next_batch() for _ in range(9)]
+
+
+def test_an_order_of_other_items_is_refused_and_nothing_is_loaded(tmp_path: Path) -> None:
+    one = Script(1)
+    one.train(1)
+    one.save(tmp_path / "state.pt")
+    other = Script(2)
+    before = deepcopy(other.everything())
+    other.loader.items = ITEMS + 1
+    with pytest.raises(StructureError, match="it had items = 22 and has 23: inputs would be skip"):
+        other.load(tmp_path / "state.pt")
+    other.loader.items = ITEMS
+    assert same(other.everything(), before)
+
+
+def test_a_restored_payload_can_be_restored_again(tmp_path: Path) -> None:
+    """Training goes on with tensors of its own, so the payload stays what it was."""
+    one = Script(1)
+    one.train(3)
+    one.save(tmp_path / "state.pt")
+    payload = read_one_file(tmp_path / "state.pt")
+    kept = deepcopy(payload)
+    objects = Objects(one.model, one.optimizer, one.scheduler, **one.parts)
+    restore(payload, objects)
+    one.micro()
+    one.micro()
+    one.update()
+    assert same(payload, kept)

@@ -138,12 +138,14 @@ def load_sharded_checkpoint(
 class _How(TypedDict):
     omit: Collection[str]
     device_change: bool
+    spend: bool
 
 
 def _how(options: LoadOptions) -> _How:
     return {
         "omit": options.get("omit", ()),
         "device_change": options.get("device_change", False),
+        "spend": True,
     }
 
 

@@ -120,13 +120,19 @@ def frozen(payload: Payload) -> Payload:
 
     Memory: one copy of all tensors. Tensors that share memory share it in the copy too.
     """
+    result: Payload = copied(payload, torch.device("cpu"))
+    return result
+
+
+def copied(value: Any, device: torch.device | None = None) -> Any:  # noqa: ANN401 - any container
+    """The same containers with copies of the tensors in them, on ``device`` or where each is."""
     copies: dict[tuple[Any, ...], Tensor] = {}
 
     def copy(value: Any) -> Any:  # noqa: ANN401 - any container of any depth
         if isinstance(value, Tensor):
             key = (value.data_ptr(), value.dtype, value.shape, value.stride(), value.device)
-            if key not in copies or not value.numel():
-                copies[key] = value.detach().to("cpu", copy=True)
+            if key not in copies or not value.data_ptr():
+                copies[key] = value.detach().to(device or value.device, copy=True)
             return copies[key]
         if isinstance(value, dict):
             return {name: copy(item) for name, item in value.items()}
@@ -134,8 +140,7 @@ def frozen(payload: Payload) -> Payload:
             return [copy(item) for item in value]
         return tuple(copy(item) for item in value) if isinstance(value, tuple) else value
 
-    result: Payload = copy(payload)
-    return result
+    return copy(value)
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from torch import nn
 
 from trainer.full_state.errors import StructureError
-from trainer.full_state.payload import Objects, device_of, libraries
+from trainer.full_state.payload import Objects, copied, device_of, libraries
 from trainer.full_state.rng import check_rng_state, restore_rng_state
 from trainer.full_state.schema import Payload, checked
 from trainer.full_state.structure import check_device, check_structure
@@ -30,12 +30,14 @@ def restore(
     *,
     omit: Collection[str] = (),
     device_change: bool = False,
+    spend: bool = False,
 ) -> Restored:
     """Restore all parts but those in ``omit``, which is for negative controls.
 
     ``device_change`` allows another kind of device than the payload was saved on: no bit is
-    promised then, and CUDA's generators are left out. Raises SchemaError, StructureError,
-    DeviceError, with the objects untouched.
+    promised then, and CUDA's generators are left out. ``spend`` says that the payload is not used
+    again, so the optimizer may train on with its tensors instead of copies. Raises SchemaError,
+    StructureError, DeviceError, with the objects untouched.
     """
     payload = checked(payload, "the payload")
     if unknown := [name for name in omit if name not in PARTS]:
@@ -46,6 +48,8 @@ def restore(
     remarks += check_structure(payload, objects, omit)
     if "rng" not in omit:
         check_rng_state(payload["rng"], objects.generators, cuda=not changed)
+    if not spend:
+        payload = {**payload, "optimizer": copied(payload["optimizer"])}
     _load(payload, objects, omit)
     objects.model.train()
     if "rng" not in omit:
