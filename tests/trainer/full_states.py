@@ -61,6 +61,7 @@ class Script:
     seen: list[list[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        torch.set_num_threads(1)  # for models as small as this, threads only wait for each other
         random.seed(self.seed)
         np.random.seed(self.seed)  # noqa: NPY002 - the global one is what is tested
         torch.manual_seed(self.seed)

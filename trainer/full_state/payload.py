@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from trainer import clock
+from trainer.full_state.errors import PayloadError
 from trainer.full_state.plain import plain
 from trainer.full_state.rng import Generator, capture_rng_state
 from trainer.full_state.schema import SCHEMA, Payload
@@ -59,6 +60,12 @@ def payload_of(
     the update; then the gradients are part of it. ``extra`` is the caller's own. Raises
     PayloadError that names what is neither a tensor nor a plain container.
     """
+    structure = structure_of(objects)
+    if stray := sum(name == "" for names in structure["parameters"] for name in names):
+        raise PayloadError(
+            f"cannot save: the optimizer updates {stray} parameters that are not the model's, and "
+            "their values would be lost; put them into one module with it"
+        )
     model = objects.model.state_dict()
     payload = new_payload(
         model=plain(model, "model"),
@@ -80,7 +87,7 @@ def payload_of(
             },
         }
     payload["extra"] = plain(extra or {}, "extra")
-    payload["structure"] = structure_of(objects)
+    payload["structure"] = structure
     return payload
 
 

@@ -22,7 +22,7 @@ import torch
 
 from trainer.full_state.errors import CorruptError, DeviceError, PathError, UnsafeError
 from trainer.full_state.schema import Payload, checked
-from trainer.full_state.writing import COMMENT, DIGEST_LENGTH, Written
+from trainer.full_state.writing import COMMENT, DIGEST_LENGTH, END, END_LENGTH, Written
 
 _CHUNK: Final = 1 << 22
 _MAGIC: Final = b"PK\x03\x04"
@@ -66,6 +66,8 @@ def load_checked(
 ) -> tuple[Any, Written]:
     """What a file holds, and its digest and size. Raises as ``read_one_file`` does."""
     _refuse_absent(map_location, name)
+    if os.pread(descriptor, len(_MAGIC), 0) != _MAGIC:
+        raise CorruptError(f"cannot load {name}: it is no file of torch.save's present form")
     with ThreadPoolExecutor(1) as beside:
         hashing = beside.submit(_digests, descriptor)
         try:
@@ -84,8 +86,6 @@ def digest_of(descriptor: int) -> str:
 
 
 def _load(descriptor: int, name: str, map_location: str | torch.device) -> Any:  # noqa: ANN401 - any
-    if os.pread(descriptor, len(_MAGIC), 0) != _MAGIC:
-        raise CorruptError(f"cannot load {name}: it is no file of torch.save's present form")
     try:
         return torch.load(  # noqa: TID251 - this module is the one that calls it
             f"/proc/self/fd/{descriptor}", map_location=map_location, weights_only=True
@@ -140,11 +140,12 @@ def _compare(found: tuple[str, str], descriptor: int, name: str, sha256: str | N
 
 def _compare_checksums(descriptor: int, name: str) -> None:
     """A file of another writer has no digest of its own, but a CRC for each of its parts."""
+    end = os.pread(descriptor, END_LENGTH, max(os.fstat(descriptor).st_size - END_LENGTH, 0))
+    if not end.startswith(END):
+        raise CorruptError(f"cannot load {name}: it does not end where its archive ends")
     try:
         with os.fdopen(os.dup(descriptor), "rb") as file, zipfile.ZipFile(file) as archive:
             bad = archive.testzip()
-            if bad is None and archive.comment:
-                bad = "the comment at its end"
     except (zipfile.BadZipFile, NotImplementedError, OSError, EOFError, ValueError) as error:
         raise CorruptError(f"cannot load {name}: {error}") from None
     if bad is not None:

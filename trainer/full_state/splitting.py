@@ -47,7 +47,7 @@ def _by_suffix(sizes: Mapping[str, int]) -> list[dict[str, int]]:
     """Those that end in .weight, those in .bias, and the rest, where there are any."""
     groups: dict[str, dict[str, int]] = {suffix: {} for suffix in (*_GROUPS, "")}
     for key, size in sizes.items():
-        suffix = next((suffix for suffix in _GROUPS if key.endswith(suffix)), "")
+        suffix = next((suffix for suffix in _GROUPS if f".{key}".endswith(suffix)), "")
         groups[suffix][key] = size
     return [group for group in groups.values() if group]
 

@@ -23,8 +23,8 @@ from trainer.full_state.schema import Payload
 
 COMMENT: Final = b"stepkeeper sha256 "
 DIGEST_LENGTH: Final = 64
-_END: Final = b"PK\x05\x06"  # the end-of-archive record, the last thing in a ZIP
-_END_LENGTH: Final = 22
+END: Final = b"PK\x05\x06"  # the end-of-archive record, the last thing in a ZIP
+END_LENGTH: Final = 22
 _WORTH_A_THREAD: Final = 1 << 20
 
 
@@ -102,7 +102,7 @@ class _HashedFile:
         self._digest = hashlib.sha256()
         self._size = 0
         self._held = b""
-        self._error: OSError | None = None
+        self._error: BaseException | None = None
 
     def write(self, data: bytes | memoryview) -> int:
         """Take the next bytes, all of them."""
@@ -110,7 +110,7 @@ class _HashedFile:
         if self._error is None:
             try:
                 self._take(view)
-            except OSError as error:
+            except BaseException as error:  # noqa: BLE001 - raised by close, as said above
                 self._error = error
         return len(view)
 
@@ -121,7 +121,7 @@ class _HashedFile:
         """Write the end with the comment. Raises what writing raised."""
         if self._error is not None:
             raise self._error
-        if not self._held.startswith(_END) or self._held[-2:] != b"\0\0":
+        if not self._held.startswith(END) or self._held[-2:] != b"\0\0":
             raise FullStateError(
                 f"cannot save with torch {torch.__version__}: its files end otherwise"
             )
@@ -131,14 +131,14 @@ class _HashedFile:
         return Written(self._digest.hexdigest(), self._size)
 
     def _take(self, view: memoryview) -> None:
-        if len(view) < _END_LENGTH:
+        if len(view) < END_LENGTH:
             data = self._held + bytes(view)
-            self._held = data[-_END_LENGTH:]
-            self._put(memoryview(data[:-_END_LENGTH]))
+            self._held = data[-END_LENGTH:]
+            self._put(memoryview(data[:-END_LENGTH]))
             return
         self._put(memoryview(self._held))
-        self._held = bytes(view[-_END_LENGTH:])
-        self._put(view[:-_END_LENGTH])
+        self._held = bytes(view[-END_LENGTH:])
+        self._put(view[:-END_LENGTH])
 
     def _put(self, view: memoryview) -> None:
         self._size += len(view)
