@@ -42,7 +42,7 @@ def payload() -> dict[str, Any]:
         objects.model.weight.grad = torch.tensor([[1.0, 2.0]])
         objects.model.bias.grad = torch.tensor([1.0])
         objects.optimizer.step()
-        objects.scheduler.step()  # type: ignore[attr-defined]
+        objects.scheduler.step()
     with torch.no_grad():
         objects.model.weight.copy_(torch.tensor(WEIGHT))
         objects.model.bias.copy_(torch.tensor(BIAS))

@@ -114,7 +114,7 @@ def test_taking_the_state_draws_from_no_generator() -> None:
 def test_a_loss_that_is_no_number_survives_and_a_tensor_becomes_one(tmp_path: Path) -> None:
     script = Script()
     odd = [float("nan"), float("inf"), -0.0, torch.tensor(1.5), np.float32(0.25)]
-    script.state.losses = odd  # type: ignore[assignment]
+    script.state.losses = odd
     script.save(tmp_path / "state.pt")
     losses = script.load(tmp_path / "state.pt").losses
     assert math.isnan(losses[0])
@@ -135,7 +135,7 @@ def test_what_is_no_plain_container_is_named_and_not_saved(tmp_path: Path) -> No
         script.save(tmp_path / "state.pt", extra={"odd": [1, {2}]})
     lamb = torch.optim.lr_scheduler.LambdaLR(script.optimizer, Half())
     with pytest.raises(PayloadError, match=r"cannot save losses\[0\]: str is not a number"):
-        payload_of(Objects(script.model), TrainState(losses=["x"]))  # type: ignore[list-item]
+        payload_of(Objects(script.model), TrainState(losses=["x"]))
     payload_of(Objects(script.model, script.optimizer, lamb), script.state)
     assert list(tmp_path.iterdir()) == []
 
