@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from supervisor.sidecars.checkpoints.presence import measure
 from supervisor.sidecars.checkpoints.verify_stream import Manner
 from tests.sidecars.full_states import Case, own_payload, save, torch_payload
 
@@ -110,6 +111,7 @@ def test_shards_in_a_named_root_are_read_there(tmp_path: Path) -> None:
     case = save(tmp_path, "sharded", own_payload(), shard_roots={"fast": root})
     known = (("fast", str(root)),)
     assert case.problem(roots=known) == ""
+    assert measure(case.path) == case.written.bytes == case.verdict(roots=known)["bytes"]
     assert "expected one of shard_roots (none), found none" in case.problem()
     (root / "somebody's").write_text("a root holds other things too")
     assert case.problem(roots=known) == ""

@@ -192,6 +192,11 @@ def test_a_loss_history_of_its_own_is_told_beside_the_companions(tmp_path: Path,
     json.dumps(told, allow_nan=False)
     case.rewrite(lambda record: record.update(losses=None))
     assert case.verdict()["losses"] == [[1, [*LOSSES[:95], "nan", *LOSSES[96:]]]]
+    payload["train_state"]["losses"] = torch.tensor(LOSSES, dtype=torch.float64)
+    payload["train_state"]["losses"][99] = -INF  # a long history is a tensor
+    (third := tmp_path / "third").mkdir()
+    assert save(third, form, payload).verdict()["losses"][1] == [91, [*LOSSES[90:99], "-inf"]]
+    payload["train_state"]["losses"] = list(LOSSES)
     del payload["train_state"]["losses"][::2]  # of every other step, say
     (another := tmp_path / "another").mkdir()
     case = save(another, form, payload)
@@ -214,6 +219,20 @@ def test_every_byte_that_changes_is_found(tmp_path: Path, form: str) -> None:
             assert case.problem(sha256=case.written.sha256), (file, at)
         file.write_bytes(whole)
     assert case.problem(sha256=case.written.sha256) == ""
+
+
+def test_bytes_that_are_no_numbers_have_their_checksum(tmp_path: Path, form: str) -> None:
+    if form != "pt":
+        return  # there every file has its digest in the index
+    payload = torch_payload()
+    payload["model"]["mask"] = torch.full((1000,), 77, dtype=torch.uint8)
+    case = save(tmp_path, form, payload)
+    data = case.path.read_bytes()
+    at = data.index(b"M" * 1000)
+    case.path.write_bytes(data[: at + 500] + b"N" + data[at + 501 :])
+    found = case.problem()
+    assert "CRC of data/" in found
+    assert found.startswith(f"cannot use {case.path}: ")
 
 
 def test_it_is_read_in_little_memory_without_torch(tmp_path: Path, form: str) -> None:

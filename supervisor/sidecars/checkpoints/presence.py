@@ -15,6 +15,7 @@ from trainer.contract.checkpoint_format import (
     form_of,
     n_params_of,
     read_companion,
+    read_shard_index,
     seal_of,
     step_of,
 )
@@ -31,13 +32,13 @@ def kind_of(form: str) -> str:
 def measure(path: Path, form: str = "") -> int | None:
     """Bytes of the checkpoint at ``path``; None where nothing, or something of another kind, is.
 
-    A folder has the bytes of all files in it; links count for nothing. ``form`` is given where the
-    name does not tell it.
+    A folder has the bytes of all files in it, and of shards that its index says lie in a root;
+    links count for nothing. ``form`` is given where the name does not tell it.
     """
     try:
         facts = path.lstat()
         if (form or form_of(path.name)) in FOLDERS:
-            return _inside(path) if stat.S_ISDIR(facts.st_mode) else None
+            return _inside(path) + _in_roots(path) if stat.S_ISDIR(facts.st_mode) else None
     except OSError:
         return None
     return facts.st_size if stat.S_ISREG(facts.st_mode) else None
@@ -52,6 +53,16 @@ def _inside(folder: Path) -> int:
             elif entry.is_file(follow_symlinks=False):
                 total += entry.stat(follow_symlinks=False).st_size
     return total
+
+
+def _in_roots(folder: Path) -> int:
+    """Bytes of the shards that lie elsewhere, as the index has them; 0 without a good index."""
+    path = folder / INDEX
+    try:
+        index = read_shard_index(path.read_bytes(), str(path))
+    except (OSError, CheckpointFormatError):
+        return 0
+    return sum(shard.bytes for shard in index.shards if shard.root is not None)
 
 
 def names_by_step(names: Iterable[str]) -> dict[int, list[str]]:

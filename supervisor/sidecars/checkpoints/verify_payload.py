@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from supervisor.sidecars.checkpoints.torch_file import Tensor, tensors
-from supervisor.sidecars.checkpoints.verify_spans import Held
+from supervisor.sidecars.checkpoints.verify_spans import Choice, Held
 from trainer.contract.checkpoint_format import MOST_LOSSES, CheckpointFormatError
 
 SCHEMAS: Final = ("stepkeeper.full-state/1", "stepkeeper.full-state/2")
@@ -22,15 +22,19 @@ _MOST_TOLD: Final = 60
 
 
 class Facts(NamedTuple):
-    """What a payload says of itself; ``losses`` are those of the steps up to ``step``."""
+    """What a payload says of itself: its step, how many losses it keeps, and the newest of them."""
 
     schema: str
     step: int
-    losses: list[float]
+    losses: int
+    newest: list[float]
 
 
-def facts(tree: Any, path: str) -> Facts:  # noqa: ANN401 - from a file
-    """Check the top of a payload. Raises CheckpointFormatError with the first fault."""
+def facts(tree: Any, newest: list[float], path: str) -> Facts:  # noqa: ANN401 - from a file
+    """Check the top of a payload; ``newest`` are the last losses where they are a tensor.
+
+    Raises CheckpointFormatError with the first fault.
+    """
     record = _dict(tree, "content", path)
     schema = record.get("schema")
     if schema not in SCHEMAS:
@@ -42,9 +46,11 @@ def facts(tree: Any, path: str) -> Facts:  # noqa: ANN401 - from a file
     step, losses = state.get("step"), state.get("losses")
     if type(step) is not int or step < 0:
         _refuse(path, "train_state.step", "a whole number of 0 or more", step)
+    if isinstance(losses, Tensor) and _is_row(losses):
+        return Facts(schema, step, losses.elements, newest)
     if not isinstance(losses, list) or not {float}.issuperset(map(type, losses)):
         _refuse(path, "train_state.losses", "a list of numbers", losses)
-    return Facts(schema, step, losses)
+    return Facts(schema, step, len(losses), losses[-MOST_LOSSES:])
 
 
 def model_of(tree: Any, path: str) -> dict[str, Tensor]:  # noqa: ANN401 - from a file
@@ -56,8 +62,8 @@ def model_of(tree: Any, path: str) -> dict[str, Tensor]:  # noqa: ANN401 - from 
     return {str(name): value for name, value in model.items() if isinstance(value, Tensor)}
 
 
-def held(tree: Any, path: str) -> list[Held]:  # noqa: ANN401 - from a file
-    """The tensors of model and optimizer, as a file of a checkpoint holds them.
+def choose(tree: Any, path: str) -> Choice:  # noqa: ANN401 - from a file
+    """The tensors of model and optimizer, as a file of a checkpoint holds them, and the losses.
 
     A meta file has names in place of the model. Raises CheckpointFormatError.
     """
@@ -67,7 +73,10 @@ def held(tree: Any, path: str) -> list[Held]:  # noqa: ANN401 - from a file
         _dict(optimizer, "optimizer", path)
     found = [Held(name, tensor) for name, tensor in tensors(record.get("model"), "model")]
     inside = tensors(optimizer)
-    return [*found, *(Held(f"optimizer.{name}", one, _role(name)) for name, one in inside)]
+    found += [Held(f"optimizer.{name}", one, _role(name)) for name, one in inside]
+    state = record.get("train_state")
+    losses = state.get("losses") if isinstance(state, dict) else None
+    return Choice(found, losses if isinstance(losses, Tensor) and _is_row(losses) else None)
 
 
 def check_moments(present: set[str], nonzero: set[str], step: int, path: str) -> None:
@@ -102,8 +111,13 @@ def check_count(n_params: int, model: dict[str, Tensor], path: str) -> None:
 
 
 def worded(losses: Sequence[float]) -> list[float | str]:
-    """The newest losses that are compared, a word for one that is not finite."""
-    return [loss if math.isfinite(loss) else str(loss) for loss in losses[-MOST_LOSSES:]]
+    """Losses as they are compared, a word for one that is not finite."""
+    return [loss if math.isfinite(loss) else str(loss) for loss in losses]
+
+
+def _is_row(tensor: Tensor) -> bool:
+    """Whether it is one row of Python's own floats."""
+    return tensor.dtype == "float64" and len(tensor.shape) == 1 and tensor.dense
 
 
 def _role(name: str) -> str:

@@ -12,8 +12,8 @@ from supervisor.sidecars.checkpoints.verify_payload import (
     check_count,
     check_moments,
     check_parameters,
+    choose,
     facts,
-    held,
     model_of,
     worded,
 )
@@ -32,12 +32,12 @@ def check(path: Path, found: dict[str, Any], expected: Expected, manner: Manner)
             check_digest(path, found["sha256"], expected)
             read_beside(path, found, expected)
             return
-        examined = examine(stream, lambda tree: held(tree, str(path)))
+        examined = examine(stream, lambda tree: choose(tree, str(path)))
     found["sha256"] = examined.sha256
     check_digest(path, found["sha256"], expected)
     if examined.problem is not None:
         raise examined.problem
-    said = facts(examined.tree, str(path))
+    said = facts(examined.tree, examined.newest, str(path))
     model = model_of(examined.tree, str(path))
     conclude(path, found, expected, said, model, [examined])
 
@@ -80,12 +80,12 @@ def _histories(said: Facts, companion: Companion | None) -> list[list[Any]]:
     kept, or where there are as many as steps: a script may have kept something else.
     """
     beside = companion.losses if companion is not None else None
-    if beside is None and len(said.losses) != said.step:
+    if beside is None and said.losses != said.step:
         return []
-    first = max(1, said.step - len(said.losses) + 1)
+    first = max(1, said.step - len(said.newest) + 1)
     if beside is not None:
         first = max(first, beside["first"])
-    own = worded(said.losses[first - said.step - 1 :]) if first <= said.step else []
+    own = worded(said.newest[first - said.step - 1 :]) if first <= said.step else []
     histories = [[beside["first"], beside["values"]]] if beside is not None else []
     first = said.step - len(own) + 1
     if own and [first, own] not in histories:

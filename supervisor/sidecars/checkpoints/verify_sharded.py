@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from supervisor.sidecars.checkpoints.torch_file import Tensor
 from supervisor.sidecars.checkpoints.verify_companion import Expected, check_digest, read_beside
-from supervisor.sidecars.checkpoints.verify_payload import facts, held, model_of
+from supervisor.sidecars.checkpoints.verify_payload import choose, facts, model_of
 from supervisor.sidecars.checkpoints.verify_pt import conclude
 from supervisor.sidecars.checkpoints.verify_stream import Counter, Manner, Stream
 from supervisor.sidecars.checkpoints.verify_torch import Examined, examine
@@ -106,7 +106,7 @@ def _check_file(
             swapped = [f"what belongs into {one.name}" for one in as_large if one.sha256 == digest]
             found = swapped[0] if swapped else f"{stream.size} bytes"
             raise CheckpointFormatError(path, "size", f"{file.bytes} bytes as in the index", found)
-        examined = None if manner.digest_only else examine(stream, lambda tree: held(tree, path))
+        examined = None if manner.digest_only else examine(stream, lambda tree: choose(tree, path))
         digest = examined.sha256 if examined is not None else stream.finish()
     if digest != file.sha256:
         others = {one.sha256: one.name for one in (index.meta, *index.shards)}
@@ -126,7 +126,7 @@ def _conclude(
 ) -> None:
     """Put the trees together, as they have to fit."""
     meta, *shards = files
-    said = facts(meta.tree, str(path / META_NAME))
+    said = facts(meta.tree, meta.newest, str(path / META_NAME))
     if said.schema != index.payload or said.step != index.step:
         expected_text = f"{index.payload} of step {index.step} as in the index"
         raise CheckpointFormatError(

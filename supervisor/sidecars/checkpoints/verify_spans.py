@@ -19,6 +19,13 @@ class Held(NamedTuple):
     role: str = ""
 
 
+class Choice(NamedTuple):
+    """The tensors of a file to look at, and one of float64 whose last numbers are asked for."""
+
+    held: list[Held]
+    wanted: Tensor | None = None
+
+
 class Question(NamedTuple):
     """What is asked of some bytes: they are numbers of a dtype, and have a role."""
 

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import struct
 import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from supervisor.sidecars.checkpoints import torch_file
 from supervisor.sidecars.checkpoints import verify_numbers as numbers
-from supervisor.sidecars.checkpoints.torch_tensor import ITEM_BYTES
+from supervisor.sidecars.checkpoints.torch_tensor import ITEM_BYTES, Tensor
 from supervisor.sidecars.checkpoints.torch_zip import Entry, check_crc
-from supervisor.sidecars.checkpoints.verify_spans import Held, Question, Span, owner, spans
+from supervisor.sidecars.checkpoints.verify_spans import Choice, Held, Question, Span, owner, spans
 from supervisor.sidecars.checkpoints.verify_stream import Stream
-from trainer.contract.checkpoint_format import CheckpointFormatError
+from trainer.contract.checkpoint_format import MOST_LOSSES, CheckpointFormatError
 
-Choose = Callable[[Any], list[Held]]  # the tensors to look at, of a file's tree
+Choose = Callable[[Any], Choice]  # what to look at, of a file's tree
 
 
 class Examined(NamedTuple):
     """What a file holds; ``problem`` is the first fault beside the digest, or None.
 
     ``tree`` is None where the structure could not be read. ``nonzero`` are the roles of which some
-    number is not 0.
+    number is not 0. ``newest`` are the last numbers of the tensor that was asked for.
     """
 
     sha256: str
     tree: Any
     held: tuple[Held, ...]
     nonzero: frozenset[str]
+    newest: list[float]
     problem: CheckpointFormatError | None
 
 
@@ -40,20 +43,29 @@ def examine(stream: Stream, choose: Choose) -> Examined:
     """
     tree: Any = None
     held: list[Held] = []
+    newest: list[float] = []
     nonzero: set[str] = set()
     problem = None
     try:
         content = torch_file.read(stream.descriptor, stream.path)
         tree = content.tree
-        held = choose(tree)
+        held, wanted = choose(tree)
+        newest = _newest(stream.descriptor, wanted) if wanted is not None else []
         entries = sorted(content.entries.values(), key=lambda entry: entry.offset)
     except CheckpointFormatError as error:
         problem, entries = error, []
-    wanted = spans([one for one in held if numbers.is_floating(one.tensor.dtype)])
+    places = spans([one for one in held if numbers.is_floating(one.tensor.dtype)])
     for entry in entries:
-        found = _entry(stream, entry, wanted.get(f"{entry.name}", {}), nonzero)
+        found = _entry(stream, entry, places.get(entry.name, {}), nonzero)
         problem = problem or _problem(found, held, entry, stream.path)
-    return Examined(stream.finish(), tree, tuple(held), frozenset(nonzero), problem)
+    return Examined(stream.finish(), tree, tuple(held), frozenset(nonzero), newest, problem)
+
+
+def _newest(descriptor: int, row: Tensor) -> list[float]:
+    """The last numbers of a row of float64, at most as many as are compared."""
+    count = min(row.elements, MOST_LOSSES)
+    data = os.pread(descriptor, 8 * count, row.offset + row.bytes - 8 * count)
+    return [value for (value,) in struct.iter_unpack("<d", data[: len(data) // 8 * 8])]
 
 
 class _Found(NamedTuple):
