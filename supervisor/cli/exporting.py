@@ -59,7 +59,7 @@ def export(
             facts = _bundle_facts(made)
         else:
             weights = exporting_weights.export(path, seal, target, progress.show)
-            facts = {"n_params": weights.n_params, "tensors": weights.tensors}
+            facts = {"numbers": weights.numbers, "tensors": weights.tensors}
             facts["files"] = [file._asdict() for file in weights.files]
     facts = {"run": str(path), "dest": str(target), "kind": kind, "step": seal.step, **facts}
     facts |= {"sha256": seal.bin.sha256, "seal": seal.digest}
@@ -88,7 +88,7 @@ def _weights_lines(facts: dict[str, Any]) -> list[str]:
     dest = facts["dest"]
     return [
         f"exported the weights of step {facts['step']} to {dest}, {_size(facts)}",
-        f"{facts['n_params']:,} parameters, each read back bit for bit",
+        f"{facts['numbers']:,} numbers in {facts['tensors']} tensors, read back bit for bit",
         f"how to load them: {dest}/README.md; training cannot be resumed from it",
     ]
 

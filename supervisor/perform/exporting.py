@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,12 +20,16 @@ from supervisor.errors import StepkeeperError, UsageError
 from supervisor.perform.building import building
 from supervisor.sidecars import attempts, kept_settings
 from supervisor.sidecars.checkpoints import SealRecord
+from supervisor.sidecars.checkpoints.presence import FOLDERS
 from supervisor.sidecars.events import created
 from trainer.contract.checkpoint_format import (
+    INDEX_NAME,
     CheckpointFormatError,
     Companion,
     companion_of,
+    form_of,
     read_companion,
+    read_shard_index,
 )
 from trainer.contract.durable import remove, write_file
 
@@ -51,10 +55,29 @@ class Kept(NamedTuple):
     sha256: str
 
 
+class Part(NamedTuple):
+    """A file of a checkpoint. ``path`` leads to its bytes whatever becomes of its name.
+
+    ``root`` is the one of ``shard_roots`` in which it lies, or None.
+    """
+
+    root: str | None
+    name: str
+    path: Path
+    bytes: int
+    sha256: str
+
+    @property
+    def descriptor(self) -> int:
+        """The open file behind ``path``."""
+        return int(self.path.name)
+
+
 class Origin(NamedTuple):
     """A sealed checkpoint and what belongs to it.
 
-    ``checkpoint`` is a path to its bytes that no deletion takes away. ``companion`` is the text of
+    ``parts`` are its files: one, or of a folder the index and all that it names; their digests are
+    the seal's and the index's, not yet compared. ``companion`` is the text of
     its companion, or None. ``settings`` is the text of those that its trainer was started with,
     ``file`` the same as values.
     """
@@ -62,7 +85,7 @@ class Origin(NamedTuple):
     run: Path
     run_id: str
     seal: SealRecord
-    checkpoint: Path
+    parts: tuple[Part, ...]
     companion: bytes | None
     settings: bytes
     file: RunFile
@@ -114,34 +137,68 @@ def origin(run: Path, seal: SealRecord) -> Iterator[Origin]:
 
     Raises StepkeeperError where it is not as it was sealed or not there any more, OSError.
     """
-    folder = run / "checkpoints"
+    folder = run / FOLDER
     first = created(run / "events.jsonl")
     if first is None:
         raise StepkeeperError(f"cannot export {run}: {run / 'events.jsonl'} does not name the run")
+    text = _settings_of(run, seal)
+    file = parse(RunFile, text, f"the settings of step {seal.step}")
+    roots = {name: run / place for name, place in file.checkpoint.shard_roots.items()}
     with contextlib.ExitStack() as stack:
         try:
-            file = stack.enter_context((folder / seal.bin.name).open("rb", buffering=0))
+            parts = tuple(_parts(folder / seal.bin.name, seal, roots, stack))
             beside = (folder / companion_of(seal.step)).read_bytes() if seal.companion else None
         except FileNotFoundError as error:
             raise StepkeeperError(
                 f"cannot export step {seal.step} of {run}: {error.filename} is gone; was it "
                 "deleted or superseded meanwhile? choose another step"
             ) from None
+        except CheckpointFormatError as error:
+            raise StepkeeperError(f"cannot export step {seal.step} of {run}: {error}") from None
         if beside is not None and sha256(beside).hexdigest() != seal.companion:
             raise StepkeeperError(
                 f"cannot export step {seal.step} of {run}: {companion_of(seal.step)} is not as it "
                 "was sealed; see stepkeeper checkpoints --verify"
             )
-        text = _settings_of(run, seal)
         yield Origin(
             run=run,
             run_id=str(first.facts["run"]),
             seal=seal,
-            checkpoint=Path(f"/proc/self/fd/{file.fileno()}"),
+            parts=parts,
             companion=beside,
             settings=text,
-            file=parse(RunFile, text, f"the settings of step {seal.step}"),
+            file=file,
         )
+
+
+def _parts(
+    path: Path, seal: SealRecord, roots: Mapping[str, Path], stack: contextlib.ExitStack
+) -> Iterator[Part]:
+    """Open every file of the checkpoint. Raises CheckpointFormatError, OSError."""
+
+    def part(place: Path, name: str, size: int, digest: str, root: str | None = None) -> Part:
+        file = stack.enter_context((place / name).open("rb", buffering=0))
+        return Part(root, name, Path(f"/proc/self/fd/{file.fileno()}"), size, digest)
+
+    sealed = seal.bin
+    if form_of(sealed.name) not in FOLDERS:
+        yield part(path.parent, sealed.name, sealed.bytes, sealed.sha256)
+        return
+    index = part(path, INDEX_NAME, 0, sealed.sha256)
+    data = index.path.read_bytes()
+    yield index._replace(bytes=len(data))
+    if (found := sha256(data).hexdigest()) != sealed.sha256:
+        raise CheckpointFormatError(
+            f"{sealed.name}/{INDEX_NAME}", "sha256 as sealed", sealed.sha256, found
+        )
+    listed = read_shard_index(data, f"{sealed.name}/{INDEX_NAME}")
+    for file in (listed.meta, *listed.shards):
+        if file.root is not None and file.root not in roots:
+            raise CheckpointFormatError(
+                sealed.name, f"the root {file.root} of {file.name}", "one of shard_roots", "none"
+            )
+        place = path if file.root is None else roots[file.root]
+        yield part(place, file.name, file.bytes, file.sha256, file.root)
 
 
 def _settings_of(run: Path, seal: SealRecord) -> bytes:

@@ -24,6 +24,7 @@ from supervisor.perform.exporting import (
     FOLDER,
     Kept,
     Origin,
+    Part,
     Tell,
     digest_of,
     keep,
@@ -34,9 +35,10 @@ from supervisor.perform.forking import policy_at
 from supervisor.perform.founding import name_for
 from supervisor.sidecars import events, ledger
 from supervisor.sidecars.bundle import MANIFEST, CheckModel, FileModel, ManifestModel, encode
+from supervisor.sidecars.checkpoints.presence import FOLDERS
 from supervisor.sidecars.checkpoints.seals import SealRecord
 from supervisor.sidecars.checkpoints.verifying import Sealed, Verifier
-from trainer.contract.checkpoint_format import companion_of, n_params_of, seal_of
+from trainer.contract.checkpoint_format import companion_of, form_of, n_params_of, seal_of
 
 DATA_SCHEMA: Final = "stepkeeper.data/1"
 _SERIES: Final = ("step", "loss", "nonfinite", "arm", "lr", "policy", "attempt")
@@ -92,7 +94,7 @@ def verify(seal: SealRecord, place: Path, bundle: Bundle, tell: Tell) -> tuple[C
     Raises StepkeeperError for the first thing that is not as it has to be, OSError.
     """
     large = f"{FOLDER}/{seal.bin.name}"
-    read_back(place, tuple(file for file in bundle.files if file.name != large))
+    read_back(place, tuple(file for file in bundle.files if not file.name.startswith(large)))
     _read_checkpoint(seal, place / FOLDER, tell)
     _check_ledger(place / bundle.ledger, LedgerPosition(*seal.ledger))
     _check_journal(place / "events.jsonl", events.Head(*seal.events))
@@ -110,17 +112,32 @@ def verify(seal: SealRecord, place: Path, bundle: Bundle, tell: Tell) -> tuple[C
 
 
 def _checkpoint(source: Origin, place: Path, tell: Tell) -> Iterator[Kept]:
-    """Checkpoint, companion and seal; their digests are the seal's, to be found in the copies."""
-    seal, folder = source.seal, building.folder(place, FOLDER)
-    building.copy(
-        source.checkpoint,
-        folder / seal.bin.name,
-        tell=lambda done: tell(f"copying {seal.bin.name}", done, 2 * seal.bin.bytes),
-    )
-    yield Kept(f"{FOLDER}/{seal.bin.name}", seal.bin.bytes, seal.bin.sha256)
+    """Checkpoint, companion and seal; digests are the seal's, to be found again in the copies."""
+    seal, into, done = source.seal, FOLDER, 0
+    building.folder(place, FOLDER)
+    if form_of(seal.bin.name) in FOLDERS:
+        into = f"{FOLDER}/{seal.bin.name}"
+        building.folder(place, into)
+    for part in source.parts:
+        _copy_part(part, place / into, seal, done, tell)
+        yield Kept(f"{into}/{part.name}", part.bytes, part.sha256)
+        done += part.bytes
     if source.companion is not None:
         yield keep(place, f"{FOLDER}/{companion_of(seal.step)}", source.companion)
     yield keep(place, f"{FOLDER}/{seal_of(seal.step)}", seal.encode())
+
+
+def _copy_part(part: Part, folder: Path, seal: SealRecord, before: int, tell: Tell) -> None:
+    if part.root is not None:
+        raise StepkeeperError(
+            f"cannot bundle step {seal.step}: {part.name} lies in the root {part.root} of "
+            "shard_roots, which a bundle does not gather; its weights can be exported"
+        )
+    building.copy(
+        part.path,
+        folder / part.name,
+        tell=lambda done: tell(f"copying {seal.bin.name}", before + done, 2 * seal.bin.bytes),
+    )
 
 
 def _history(source: Origin, place: Path, name: str) -> Iterator[Kept]:

@@ -72,7 +72,9 @@ def _evidence(
         seal=seal.digest,
         manifest=by_name[MANIFEST].sha256,
         commands=CommandsModel(export=words, trainer=loaded.command),
-        resumed=FileModel(**by_name[f"{FOLDER}/{seal.bin.name}"]._asdict()),
+        resumed=FileModel(
+            name=f"{FOLDER}/{seal.bin.name}", bytes=seal.bin.bytes, sha256=seal.bin.sha256
+        ),
         restored=RestoredModel(step=ready.step, n_params=ready.n_params, companion=ready.companion),
         checks=(*checks, *(CheckModel(check=name, what=what) for name, what in more.items())),
         versions=_versions(source),

@@ -15,6 +15,7 @@ from supervisor.errors import StepkeeperError
 from supervisor.perform.exporting import (
     Kept,
     Origin,
+    Part,
     Tell,
     exporting,
     keep,
@@ -24,6 +25,7 @@ from supervisor.perform.exporting import (
 )
 from supervisor.sidecars.checkpoints import SealRecord
 from supervisor.sidecars.checkpoints.weights_child import Written
+from trainer.contract.checkpoint_format import form_of
 from trainer.contract.settings import Shape
 
 MODEL: Final = "model.safetensors"
@@ -36,8 +38,8 @@ _OURS: Final = ("{python}", "-m", "trainer")
 _README = """\
 # Weights of {name} after step {step}
 
-`{model}` holds {n_params} parameters as 32-bit floats, {named}. Its metadata and
-`config.json` name the run, the step, the checkpoint's digest and its seal.
+`{model}` holds {numbers} numbers ({dtypes}), {named}. Its metadata
+and `config.json` name the run, the step, the checkpoint's digest and its seal.
 
 {loading}
 
@@ -73,10 +75,10 @@ Without torch, `safetensors.numpy` gives the same numbers:"""
 
 
 class Weights(NamedTuple):
-    """What was exported: its files, and the parameters in ``model.safetensors``."""
+    """What was exported: its files, and the numbers and tensors in ``model.safetensors``."""
 
     files: list[Kept]
-    n_params: int
+    numbers: int
     tensors: int
 
 
@@ -88,7 +90,7 @@ def export(run: Path, seal: SealRecord, target: Path, tell: Tell) -> Weights:
         files.append(keep(place, "config.json", _config(source, written)))
         files.append(keep(place, "README.md", _readme(source, written)))
         read_back(place, [*files[1:], keep_sums(place, files)])
-    return Weights(files, written.n_params, written.equal)
+    return Weights(files, written.numbers, written.tensors)
 
 
 def _model(source: Origin, target: Path, tell: Tell) -> Written:
@@ -103,7 +105,7 @@ def _model(source: Origin, target: Path, tell: Tell) -> Written:
         "format": "pt",  # what readers of the wide world ask for: tensors as torch lays them out
     }
     task = {
-        "source": str(source.checkpoint),
+        "files": [(part.root, part.name, str(part.path)) for part in source.parts],
         "name": seal.bin.name,
         "sha256": seal.bin.sha256,
         "companion": None if source.companion is None else source.companion.decode("ascii"),
@@ -111,8 +113,8 @@ def _model(source: Origin, target: Path, tell: Tell) -> Written:
         "metadata": metadata,
     }
     answer = b""
-    total = seal.bin.bytes + seal.bin.bytes // 3
-    for line in _lines(task, int(source.checkpoint.name)):
+    total = seal.bin.bytes + seal.bin.bytes // 3  # read once, a third of it written and read back
+    for line in _lines(task, source.parts):
         if line.strip().isdigit():
             tell(f"writing {MODEL}", int(line), total)
         else:
@@ -129,7 +131,7 @@ def _model(source: Origin, target: Path, tell: Tell) -> Written:
     return written
 
 
-def _lines(task: dict[str, Any], descriptor: int) -> Iterator[bytes]:
+def _lines(task: dict[str, Any], parts: tuple[Part, ...]) -> Iterator[bytes]:
     """What the child says, line by line; it ends with us."""
     child = subprocess.Popen(
         [sys.executable, "-m", _CHILD],
@@ -137,7 +139,7 @@ def _lines(task: dict[str, Any], descriptor: int) -> Iterator[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        pass_fds=(descriptor,),
+        pass_fds=[part.descriptor for part in parts],
         process_group=0,  # a Ctrl-C at the terminal is for us, who end it
     )
     try:
@@ -152,15 +154,15 @@ def _lines(task: dict[str, Any], descriptor: int) -> Iterator[bytes]:
             child.stdout.close()
 
 
-def _shape(source: Origin, n_params: int) -> Shape | None:
-    """The model's sizes, where the settings speak of a model of so many parameters."""
+def _shape(source: Origin, numbers: int) -> Shape | None:
+    """The model's sizes, where the settings speak of a model of so many numbers."""
     shape = source.file.model.shape
-    return shape if shape.n_params == n_params else None
+    return shape if shape.n_params == numbers else None
 
 
 def _config(source: Origin, written: Written) -> bytes:
     seal = source.seal
-    shape = _shape(source, written.n_params)
+    shape = _shape(source, written.numbers)
     tables = tomllib.loads(source.settings.decode("utf-8"))
     record = {
         "schema": SCHEMA,
@@ -169,8 +171,8 @@ def _config(source: Origin, written: Written) -> bytes:
         "step": seal.step,
         "checkpoint": seal.bin._asdict(),
         "seal": seal.digest,
-        "n_params": written.n_params,
-        "dtype": "float32",
+        "numbers": written.numbers,
+        "dtypes": written.dtypes,
         "model": None if shape is None else shape._asdict(),
         "settings": {key: tables[key] for key in _TABLES if key in tables},
         "identities": source.made_by.identities if source.made_by is not None else None,
@@ -181,14 +183,15 @@ def _config(source: Origin, written: Written) -> bytes:
 
 
 def _readme(source: Origin, written: Written) -> bytes:
-    ours = source.file.trainer.command == _OURS and _shape(source, written.n_params) is not None
-    named = source.companion is not None
+    ours = source.file.trainer.command == _OURS and _shape(source, written.numbers) is not None
+    named = source.companion is not None or form_of(source.seal.bin.name) != "bin"
     text = _README.format(
         name=source.name,
         step=source.seal.step,
         model=MODEL,
-        n_params=f"{written.n_params:,}",
-        named=f"{written.equal} tensors by name"
+        numbers=f"{written.numbers:,}",
+        dtypes=", ".join(written.dtypes),
+        named=f"{written.tensors} tensors by name"
         if named
         else "one tensor named `weights`, since this trainer does not name its parameters",
         loading=f"{_TRANSFORMER}\n\n{_PLAIN}" if ours and named else _PLAIN,

@@ -70,10 +70,11 @@ class CheckModel(_Model):
 
 
 class EvidenceModel(_Model):
-    """``RESUME-EVIDENCE.json``, written by the load. ``resumed`` is the file that was loaded.
+    """``RESUME-EVIDENCE.json``, written by the load.
 
-    ``manifest`` is the SHA-256 of the manifest, so the evidence is of these very files.
-    ``seconds`` is how long the trainer took from its start to ``ready``.
+    ``resumed`` is the checkpoint that was loaded: of a folder, the digest of its index and the
+    bytes of all its files. ``manifest`` is the SHA-256 of the manifest, so the evidence is of these
+    very files. ``seconds`` is how long the trainer took from its start to ``ready``.
     """
 
     schema_: Literal["stepkeeper.resume-evidence/1"] = Field(

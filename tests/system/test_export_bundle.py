@@ -156,6 +156,15 @@ def test_our_own_trainer_goes_on_from_a_bundle(trained: Run, tmp_path: Path) -> 
 # ---------------------------------------------------------------- the copy
 
 
+def test_what_is_deleted_meanwhile_is_copied_whole(simple: Run, tmp_path: Path) -> None:
+    seal = scan(simple.path / "checkpoints").newest()[0]
+    with exporting.origin(simple.path, seal) as source:
+        for path in (simple.path / "checkpoints").glob("step_000300*"):
+            path.unlink()
+        made = exporting_bundle.fill(source, tmp_path, lambda *_: None)
+        assert exporting_bundle.verify(seal, tmp_path, made, lambda *_: None)
+
+
 FILES = (
     "checkpoints/step_000200.bin",
     "checkpoints/step_000200.json",

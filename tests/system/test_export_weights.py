@@ -48,7 +48,7 @@ def test_weights_are_the_checkpoints_bit_for_bit_by_name(trained: Run, tmp_path:
     assert {name: list(tensors[name].shape) for name in tensors} == dict(companion["parameters"])
     flat = [tensors[name].reshape(-1) for name, _ in companion["parameters"]]
     assert np.concatenate(flat).tobytes() == weights.tobytes()
-    assert (told.facts()["n_params"], told.facts()["step"]) == (count, 2)
+    assert (told.facts()["numbers"], told.facts()["step"]) == (count, 2)
     assert listing(trained.path) == before
 
 
@@ -115,7 +115,7 @@ def test_a_checkpoint_without_companion_gives_one_tensor(tmp_path: Path) -> None
     finally:
         daemon.finish()
     told = command("export", daemon.run.path, tmp_path / "out", "--json")
-    assert (told.facts()["tensors"], told.facts()["n_params"]) == (1, 64)
+    assert (told.facts()["tensors"], told.facts()["numbers"]) == (1, 64)
     tensors = load_file(tmp_path / "out/model.safetensors")
     assert list(tensors) == ["weights"]
     assert "one tensor named `weights`" in (tmp_path / "out/README.md").read_text()
@@ -198,18 +198,3 @@ def test_an_interrupt_leaves_nothing_and_no_process(tmp_path: Path) -> None:
             _, said = process.communicate()
         assert said == "cannot finish export: interrupted\n"
         assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["run"]
-
-
-def test_a_checkpoint_that_is_deleted_meanwhile_is_exported_whole(
-    simple: Run, tmp_path: Path
-) -> None:
-    from supervisor.perform import exporting, exporting_weights  # noqa: PLC0415 - of this test alone
-    from supervisor.sidecars.checkpoints import scan  # noqa: PLC0415 - likewise
-
-    seal = scan(simple.path / "checkpoints").newest()[0]
-    with exporting.origin(simple.path, seal) as source:
-        (simple.path / "checkpoints" / seal.bin.name).unlink()
-        written = exporting_weights._model(
-            source, "demo", tmp_path / "model.safetensors", lambda *_: None
-        )
-    assert (written.problem, written.equal) == ("", 1)
