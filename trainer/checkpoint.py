@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from torch import Tensor
 from trainer import clock, direct
 from trainer.contract import durable
 from trainer.contract.checkpoint_format import (
+    FORMATS,
     companion_of,
     format_companion,
     name_of,
@@ -46,6 +47,16 @@ class Saved(NamedTuple):
     directly: bool = True
 
 
+Writer = Callable[[Path, Moment], Saved]
+
+
+class Store(NamedTuple):
+    """The folder of the checkpoints, and what writes one of a moment there."""
+
+    folder: Path
+    write: Writer
+
+
 class SealedError(Exception):
     """The supervisor vouches for this step's checkpoint, so it stays as it is."""
 
@@ -55,13 +66,8 @@ def write(folder: Path, moment: Moment) -> Saved:
     began = clock.seconds()
     name, size = name_of(moment.step), size_of(moment.n_params)
     path = folder / name
-    if path.exists() and (folder / seal_of(moment.step)).exists():
-        raise SealedError(f"cannot write {path}: that step is sealed already")
-    folder.mkdir(exist_ok=True)
-    free, needed = shutil.disk_usage(folder).free, room_for(moment.n_params)
-    if free < needed:
-        text = f"{needed} bytes are needed and {free} are free"
-        raise OSError(errno.ENOSPC, text, str(path))
+    make_way(folder, path, moment.step)
+    refuse_without_room(folder, path, room_for(moment.n_params))
     temporary = durable.temporary_for(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
     try:
@@ -76,6 +82,29 @@ def write(folder: Path, moment: Moment) -> Saved:
     finally:
         os.close(descriptor)
     return Saved(moment.step, name, sha256, size, clock.seconds() - began, directly)
+
+
+def make_way(folder: Path, path: Path, step: int) -> None:
+    """Make sure that ``step`` may get a checkpoint at ``path``, and that it is its only one.
+
+    An unsealed rest of an earlier life, in another format, is removed. Raises SealedError,
+    OSError.
+    """
+    folder.mkdir(exist_ok=True)
+    rests = [rest for form in FORMATS if (rest := folder / name_of(step, form)).exists()]
+    if rests and (folder / seal_of(step)).exists():
+        raise SealedError(f"cannot write {path}: that step is sealed already")
+    for rest in rests:
+        if rest != path:
+            (durable.remove_folder if rest.is_dir() else durable.remove)(rest)
+
+
+def refuse_without_room(folder: Path, path: Path, needed: int) -> None:
+    """Raise OSError where fewer bytes than ``needed`` are free."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        text = f"{needed} bytes are needed and {free} are free"
+        raise OSError(errno.ENOSPC, text, str(path))
 
 
 def _stream(descriptor: int, moment: Moment, size: int) -> direct.Streamed:

@@ -62,10 +62,15 @@ def differences(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
     ]
 
 
+def kind_of_device(tree: dict[str, Any]) -> str:
+    """``cpu`` or ``cuda``; a device that is not named counts as a CPU."""
+    return "cpu" if tree.get("versions", {}).get("device", "cpu") == "cpu" else "cuda"
+
+
 def device_change(saved: dict[str, Any], now: dict[str, Any]) -> str:
     """``cuda (its name), and this is cpu`` where the kind of device is another one, else empty."""
     before, after = (tree.get("versions", {}).get("device") for tree in (saved, now))
-    kinds = ["cpu" if device == "cpu" else "cuda" for device in (before, after)]
+    kinds = [kind_of_device(saved), kind_of_device(now)]
     if not before or kinds[0] == kinds[1]:
         return ""
     named = [

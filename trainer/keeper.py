@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from trainer import clock
 from trainer.cadence import Due
-from trainer.checkpoint import Saved, write
+from trainer.checkpoint import Saved, Store
 from trainer.contract.settings import Background
 from trainer.moment import take
 from trainer.persisting import Persisting
@@ -29,7 +28,7 @@ _WORTH_A_THREAD = 64_000_000  # bytes: less is written in the time that a step t
 
 
 class Keeper:
-    """``folder`` takes the checkpoints; ``last`` is the newest of this life, or resumed from.
+    """``store`` takes the checkpoints; ``last`` is the newest of this life, or resumed from.
 
     ``answers`` counts the checkpoints begun, reported, told again, and those that failed.
     ``waited`` is how long training stood still for saves, in seconds. ``elsewhere`` says that the
@@ -38,7 +37,7 @@ class Keeper:
 
     def __init__(
         self,
-        folder: Path,
+        store: Store,
         identities: dict[str, Any],
         reports: Reports,
         stopping: Callable[[], bool],
@@ -46,7 +45,7 @@ class Keeper:
         background: Background = "auto",
     ) -> None:
         """``background`` says how to save beside training; ``auto`` copies what is large."""
-        self._folder = folder
+        self._store = store
         self._identities = identities
         self._reports = reports
         self._stopping = stopping
@@ -123,7 +122,7 @@ class Keeper:
         if not saved.directly and self._direct:
             self._direct = False
             say(
-                f"cannot pass by the page cache in {self._folder}: its file system refuses "
+                f"cannot pass by the page cache in {self._store.folder}: its file system refuses "
                 "O_DIRECT, so a save takes more time from training"
             )
 
@@ -162,7 +161,8 @@ class Keeper:
         self._since = clock.seconds()
 
     def _jobs(self, tries: Persisting) -> Jobs:
-        return Jobs(self._reports.sync, tries, lambda moment: write(self._folder, moment))
+        folder, write = self._store
+        return Jobs(self._reports.sync, tries, lambda moment: write(folder, moment))
 
     def _wait(self, save: Save, event: threading.Event, state: State, *, report: bool) -> None:
         """Stand still until ``event``; waiting for room is reported, or any long wait."""

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import torch
 
-from trainer import alone, device, identities, rng
+from trainer import alone, device, formats, identities, rng
 from trainer.cadence import Saves
+from trainer.checkpoint import Store
 from trainer.config import read_policy_arms, read_sections
 from trainer.contract.settings import TrainerSections
 from trainer.data import Arm
@@ -37,6 +38,7 @@ def prepare(launch: Launch, reports: Reports, requests: Requests) -> Run:
     """
     reports.send("doing", what="load", step=launch.resumed_step)
     sections = read_sections(launch)
+    formats.check(sections.model.shape, sections.checkpoint)
     compute = device.choose(sections.train)
     arms = _open_arms(launch.run, sections)
     made_by = identities.collect(sections, arms, compute)
@@ -67,6 +69,7 @@ def prepare(launch: Launch, reports: Reports, requests: Requests) -> Run:
         say(complaint)
     state.phase = rejoin(state.phase, orders.now, state.step)
 
+    write = formats.writer(sections.checkpoint, launch.run, state.shapes())
     install(requests)
     saved = resumed.saved if resumed else None
     run = Run(
@@ -79,7 +82,7 @@ def prepare(launch: Launch, reports: Reports, requests: Requests) -> Run:
         requests=requests,
         saves=Saves(sections.checkpoint),
         keeper=Keeper(
-            launch.checkpoints,
+            Store(launch.checkpoints, write),
             made_by,
             reports,
             lambda: requests.stop,
@@ -109,6 +112,7 @@ def _terms(launch: Launch, sections: TrainerSections) -> Terms:
         bare=launch.bare,
         device_change=sections.train.device_change or launch.device_change,
         omit=launch.omit,
+        roots=formats.roots_of(sections.checkpoint, launch.run),
     )
 
 

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, overload
 
 import torch
 
 from trainer import rng
 from trainer.checkpoint import Saved, bytes_of
-from trainer.contents import of_companion, restore
+from trainer.contents import Contents, of_companion, restore
 from trainer.contract.checkpoint_format import (
     HEADER_BYTES,
     CheckpointFormatError,
     Companion,
-    Header,
     companion_of,
+    form_of,
     read_companion,
     read_header,
     step_of,
@@ -40,13 +41,15 @@ class Terms(NamedTuple):
 
     ``strict`` refuses it where code, settings, data or libraries have changed; a ``bare`` one need
     not have a companion; ``device_change`` takes one of another kind of device. ``omit`` names
-    states that are left out on purpose, so that it can be seen what they are needed for.
+    states that are left out on purpose, so that it can be seen what they are needed for. ``roots``
+    are the folders that shards may lie in, by name.
     """
 
     strict: bool = False
     bare: bool = False
     device_change: bool = False
     omit: frozenset[str] = frozenset()
+    roots: Mapping[str, Path] = MappingProxyType({})
 
 
 class Resumed(NamedTuple):
@@ -68,45 +71,78 @@ def newest(folder: Path) -> Path | None:
 
 
 def load(path: Path, state: State, identities: dict[str, Any], terms: Terms) -> Resumed:
-    """Fill ``state`` from ``path`` and its companion.
+    """Fill ``state`` from ``path``, in whatever format, and its companion.
 
     Raises CheckpointFormatError or RefusedError for what must not be resumed. ``state`` is then of
     no use.
     """
+    read = _read_full if form_of(path.name) in ("pt", "sharded") else _read_bin
     try:
-        with path.open("rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            head = file.read(HEADER_BYTES)
-            header = read_header(head, size, str(path))
-            companion = _companion(path, header.step, bare=terms.bare)
-            _same_structure(path, companion, header, state)
-            change = _device_change(path, companion, identities, terms)
-            sha256 = _fill(file, head, state)
+        saved, companion, change, contents = read(path, state, identities, terms)
     except OSError as error:
-        raise RefusedError(f"cannot resume from {path}: {error.strerror}") from None
-    saved = Saved(header.step, path.name, sha256, size, 0.0)
+        raise RefusedError(f"cannot resume from {path}: {error.strerror or error}") from None
     if companion is None:
         return _restored_bare(saved, state, strict=terms.strict)
-    if sha256 != companion.sha256:
-        raise CheckpointFormatError(str(path), "sha256", companion.sha256, sha256)
+    if saved.sha256 != companion.sha256:
+        raise CheckpointFormatError(str(path), "sha256", companion.sha256, saved.sha256)
     remarks = differences(companion.identities, identities)
     if terms.strict and remarks:
         text = "; ".join(remarks)
         raise RefusedError(f"cannot resume from {path} with train.strict = true: {text}")
     changes = companion.identities.get("device_changes", [])
     if change:
-        companion = _without_cuda(companion)
         changes = [*changes, f"after step {companion.step}: {change}"]
         remarks.append(
             f"it was made on {change}: CUDA generators are left out, and later steps need not be "
             "what they would have been"
         )
     try:
-        remarks += restore(state, of_companion(companion), terms.omit)
+        contents = contents or of_companion(companion)
+        if change:
+            companion = companion._replace(rng=_without_cuda(companion.rng))
+            contents = contents._replace(generators=_without_cuda(contents.generators))
+        remarks += restore(state, contents, terms.omit)
         expected = _expected(path.name, companion, identities, terms.omit)
     except (ValueError, KeyError, TypeError) as error:
         raise RefusedError(f"cannot resume from {path}: its companion: {error}") from None
     return Resumed(saved, tuple(remarks), expected, tuple(changes))
+
+
+class _Found(NamedTuple):
+    """``contents`` is None where only the companion holds them, ``change`` that of the device."""
+
+    saved: Saved
+    companion: Companion | None
+    change: str
+    contents: Contents | None
+
+
+def _read_bin(path: Path, state: State, identities: dict[str, Any], terms: Terms) -> _Found:
+    """Fill the arrays from five regions. Raises OSError and what ``load`` does."""
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(HEADER_BYTES)
+        header = read_header(head, size, str(path))
+        companion = _companion(path, header.step, bare=terms.bare)
+        _same_structure(path, companion, header.n_params, state)
+        change = _device_change(path, companion, identities, terms)
+        sha256 = _fill(file, head, state)
+    return _Found(Saved(header.step, path.name, sha256, size, 0.0), companion, change, None)
+
+
+def _read_full(path: Path, state: State, identities: dict[str, Any], terms: Terms) -> _Found:
+    """Fill the arrays from a file of torch or a folder of shards. Raises as ``_read_bin`` does."""
+    from trainer.full_payload import fill, read  # noqa: PLC0415 - takes time, for these alone
+
+    step = step_of(path.name) or 0
+    companion = _companion(path, step, bare=False)
+    _same_structure(path, companion, companion.n_params, state)
+    change = _device_change(path, companion, identities, terms)
+    contents = fill(state, read(path, companion.sha256, terms.roots), str(path))
+    if contents.step != step:
+        raise CheckpointFormatError(str(path), "step", f"{step} as in the name", contents.step)
+    saved = Saved(step, path.name, companion.sha256, companion.bytes, 0.0)
+    return _Found(saved, companion, change, contents)
 
 
 def _device_change(
@@ -122,9 +158,9 @@ def _device_change(
     return change
 
 
-def _without_cuda(companion: Companion) -> Companion:
-    """The generators of devices that it is not gone on with are left out."""
-    return companion._replace(rng={**companion.rng, "cuda": []})
+def _without_cuda(generators: dict[str, Any]) -> dict[str, Any]:
+    """Those of devices that it is not gone on with are left out."""
+    return {**generators, "cuda": []}
 
 
 def _expected(
@@ -140,6 +176,14 @@ def _expected(
     )
 
 
+@overload
+def _companion(path: Path, step: int, *, bare: Literal[False]) -> Companion: ...
+
+
+@overload
+def _companion(path: Path, step: int, *, bare: bool) -> Companion | None: ...
+
+
 def _companion(path: Path, step: int, *, bare: bool) -> Companion | None:
     beside = path.with_name(companion_of(step))
     try:
@@ -153,15 +197,18 @@ def _companion(path: Path, step: int, *, bare: bool) -> Companion | None:
         ) from None
     if companion.step != step:
         raise CheckpointFormatError(str(beside), "step", step, companion.step)
+    if companion.format != form_of(path.name):
+        expected = f"{form_of(path.name)}, as {path.name} is"
+        raise CheckpointFormatError(str(beside), "format", expected, companion.format)
     return companion
 
 
-def _same_structure(path: Path, companion: Companion | None, header: Header, state: State) -> None:
+def _same_structure(path: Path, companion: Companion | None, n_params: int, state: State) -> None:
     """Refuse a checkpoint of a model of another shape, whatever the settings say."""
     if companion is None:
-        if header.n_params != state.n_params:
+        if n_params != state.n_params:
             what = "n_params as this model has"
-            raise CheckpointFormatError(str(path), what, state.n_params, header.n_params)
+            raise CheckpointFormatError(str(path), what, state.n_params, n_params)
     elif companion.parameters != state.shapes():
         pairs = zip(companion.parameters, state.shapes(), strict=False)
         first = next((pair for pair in pairs if pair[0] != pair[1]), None)

@@ -33,11 +33,18 @@ from trainer.full_state.shard_writing import write_sharded
 from trainer.full_state.splitting import split_keys
 from trainer.full_state.torch_version import refuse_old_torch
 from trainer.full_state.train_state import Restored, TrainState
-from trainer.full_state.writing import Written, atomic_save, atomic_write_json, write_one_file
+from trainer.full_state.writing import (
+    Announce,
+    Written,
+    atomic_save,
+    atomic_write_json,
+    write_one_file,
+)
 
 __all__ = [
     "PARTS",
     "SCHEMA",
+    "Announce",
     "CorruptError",
     "DeviceError",
     "EpochOrder",

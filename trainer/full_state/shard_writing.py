@@ -33,7 +33,7 @@ from trainer.contract.checkpoint_format import (
 from trainer.full_state.errors import PathError
 from trainer.full_state.schema import Payload
 from trainer.full_state.splitting import Split, split_keys
-from trainer.full_state.writing import Written, write_one_file
+from trainer.full_state.writing import Announce, Written, write_one_file
 
 MOST_THREADS: Final = 8
 Roots = Mapping[str, Path]
@@ -54,13 +54,15 @@ def write_sharded(
     shards: int | None = None,
     shard_roots: Roots | None = None,
     replace: bool = False,
+    announce: Announce | None = None,
 ) -> Written:
     """Write ``folder``; returns the SHA-256 of its index and the bytes of all files.
 
     ``shards=None`` means four, or as many as there are keys or groups. With ``shard_roots``
     (name to folder, on other disks) the shards are dealt out to them, under names unique per try;
     only meta file and index lie in ``folder``. ``replace`` takes a folder that is there away
-    first: between the two there is none. Raises StructureError, PathError, and OSError with
+    first: between the two there is none. ``announce`` is called before the folder gets its name,
+    with what it will be. Raises StructureError, PathError, and OSError with
     nothing new visible.
     """
     if not replace and os.path.lexists(folder):
@@ -73,6 +75,9 @@ def write_sharded(
         index = _write_files(temporary, payload, split, parts, places)
         data = format_shard_index(index)
         durable.write_file(temporary / INDEX_NAME, data)
+        written = Written(sha256(data).hexdigest(), index.bytes + len(data))
+        if announce is not None:
+            announce(written)
         if replace and os.path.lexists(folder):
             durable.remove_folder(folder)
         durable.publish(temporary, folder)
@@ -82,7 +87,7 @@ def write_sharded(
             with contextlib.suppress(OSError):
                 place.path.unlink()
         raise
-    return Written(sha256(data).hexdigest(), index.bytes + len(data))
+    return written
 
 
 def _write_files(

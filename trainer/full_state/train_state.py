@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import torch
+from torch import Tensor
+
 from trainer.full_state.errors import SchemaError
 from trainer.full_state.plain import number
 
@@ -32,7 +35,10 @@ class TrainState:
 
     @classmethod
     def of(cls, record: object, where: str) -> Self:
-        """The state of a ``record``. Raises SchemaError that names the field."""
+        """The state of a ``record``, whose losses may be a float64 tensor: a long history is.
+
+        Raises SchemaError that names the field.
+        """
         fields = ("step", "epoch", "batch_in_epoch", "losses")
         if not isinstance(record, dict) or set(record) != set(fields):
             found = sorted(map(str, record)) if isinstance(record, dict) else type(record).__name__
@@ -44,7 +50,9 @@ class TrainState:
                     f"more, found {record[name]!r}"
                 )
         losses = record["losses"]
-        if not isinstance(losses, list) or not {float}.issuperset(map(type, losses)):
+        if isinstance(losses, Tensor) and losses.dtype == torch.float64 and losses.ndim == 1:
+            record = {**record, "losses": losses.tolist()}
+        elif not isinstance(losses, list) or not {float}.issuperset(map(type, losses)):
             raise SchemaError(f"cannot use {where}: train_state.losses: expected a list of floats")
         return cls(**{name: record[name] for name in fields})
 

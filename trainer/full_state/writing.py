@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, cast
@@ -33,6 +34,9 @@ class Written(NamedTuple):
 
     sha256: str
     bytes: int
+
+
+Announce = Callable[[Written], None]
 
 
 def atomic_save(payload: dict[str, Any], path: Path) -> Written:
@@ -61,8 +65,10 @@ def atomic_write_json(record: dict[str, Any], path: Path) -> None:
     durable.write_file(path, text.encode("ascii") + b"\n")
 
 
-def write_one_file(path: Path, payload: Payload) -> Written:
+def write_one_file(path: Path, payload: Payload, announce: Announce | None = None) -> Written:
     """Write, hash, sync and rename. Raises OSError with nothing new visible; also others.
+
+    ``announce`` is called before the file gets its name, with what it will be.
 
     The temporary file stands in the same folder under a name unique per try, so two writers do
     not meet; the last one to finish has the name.
@@ -71,6 +77,8 @@ def write_one_file(path: Path, payload: Payload) -> Written:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
     try:
         written = _stream(descriptor, payload)
+        if announce is not None:
+            announce(written)
         durable.finish(descriptor, temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
