@@ -9,9 +9,7 @@ import torch
 
 from trainer import launch
 from trainer.contract.settings import TrainSettings
-from trainer.errors import RefusedError, SettingsError
-
-_OLDEST = (2, 6)
+from trainer.errors import SettingsError
 
 
 class Compute(NamedTuple):
@@ -27,16 +25,8 @@ class Compute(NamedTuple):
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
 
-def refuse_old_torch(version: str) -> None:
-    """Raise RefusedError below 2.6, whose weights-only loading could be bypassed."""
-    numbers = tuple(int(part) for part in version.partition("+")[0].split(".")[:2])
-    if numbers < _OLDEST:
-        raise RefusedError(f"cannot train with torch {version}: 2.6 or later is needed")
-
-
 def choose(settings: TrainSettings) -> Compute:
     """Pick the device and make it repeatable where asked. Raises SettingsError."""
-    refuse_old_torch(torch.__version__)
     cuda = torch.cuda.is_available()
     if settings.device == "cuda" and not cuda:
         raise SettingsError('cannot use device = "cuda": torch finds no GPU; use "auto" or "cpu"')

@@ -145,7 +145,7 @@ def _contents(payload: Payload, name: str) -> Contents:
 
 def _optimizer(moment: Moment) -> dict[str, Any]:
     train = moment.identities["settings"]["train"]
-    updates = torch.tensor(float(moment.schedule["updates"]))
+    updates = float(moment.schedule["updates"])
     arrays = enumerate(zip(moment.m, moment.v, strict=True))
     group = {
         "lr": (moment.next or {}).get("lr", train["lr"]),
@@ -156,7 +156,10 @@ def _optimizer(moment: Moment) -> dict[str, Any]:
         "params": list(range(len(moment.m))),
     }
     return {
-        "state": {at: {_UPDATES: updates, _M: _apart(m), _V: _apart(v)} for at, (m, v) in arrays},
+        "state": {  # torch counts in place, so each has a count of its own
+            at: {_UPDATES: torch.tensor(updates), _M: _apart(m), _V: _apart(v)}
+            for at, (m, v) in arrays
+        },
         "param_groups": [group],
     }
 

@@ -14,7 +14,6 @@ import pytest
 from tests.support.runs import ROOT
 from tests.trainer.tiny import give_orders, live, make_run, phases
 from trainer.alone import UniformOrders, choose_arms, take_run
-from trainer.device import refuse_old_torch
 from trainer.errors import RefusedError, SettingsError
 from trainer.launch import Launch, read_launch
 
@@ -93,12 +92,20 @@ def test_arms_are_those_of_policy_and_sources_alike() -> None:
     assert dict(phase.weights) == {"a": 0.5, "b": 0.5}
 
 
-@pytest.mark.parametrize("version", ["2.5.1", "1.13.1+cu117", "2.0.0a0"])
-def test_a_torch_that_is_too_old_is_refused(version: str) -> None:
-    with pytest.raises(RefusedError, match=r"2\.6 or later is needed"):
-        refuse_old_torch(version)
-
-
-@pytest.mark.parametrize("version", ["2.6.0", "2.13.0+cpu", "3.0.0.dev20270101"])
-def test_newer_ones_are_taken(version: str) -> None:
-    refuse_old_torch(version)
+def test_a_torch_that_is_too_old_is_refused_at_the_start_in_one_line(run: Path) -> None:
+    code = (
+        "import runpy, sys, torch; torch.__version__ = '2.5.1'; "
+        f"sys.argv = ['trainer', '--run', {str(run)!r}]; "
+        "runpy.run_module('trainer', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == SettingsError.exit_code
+    [line] = done.stderr.splitlines()
+    assert line.startswith("cannot load checkpoints with torch 2.5.1")

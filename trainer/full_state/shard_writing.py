@@ -46,7 +46,7 @@ class _Place(NamedTuple):
     root: str | None
 
 
-def write_sharded(
+def write_sharded(  # noqa: PLR0913 - independent choices, given by name
     folder: Path,
     payload: Payload,
     *,
