@@ -111,11 +111,14 @@ class Run:
         return seals
 
     def checkpoints(self) -> list[int]:
-        """Steps that have a visible ``.bin``, in order; its own header says which."""
+        """Steps that have a visible checkpoint, in order; the header of a ``.bin`` says which."""
         steps = []
-        for path in (self.path / "checkpoints").glob("step_*.bin"):
-            with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-                steps.append(struct.unpack("<i", file.read(4))[0])
+        for path in (self.path / "checkpoints").glob("step_*"):
+            if path.suffix in (".pt", ".sharded"):
+                steps.append(int(path.stem.removeprefix("step_")))
+            elif path.suffix == ".bin":
+                with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+                    steps.append(struct.unpack("<i", file.read(4))[0])
         return sorted(steps)
 
     def attempts(self) -> list[Record]:

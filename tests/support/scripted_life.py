@@ -66,9 +66,8 @@ class Trainer:
         signal.signal(signal.SIGUSR1, self.on_usr1)
         self.read_orders()
         self.begin_phase()
-        companion, n_params = not options.no_companion, options.n_params
-        ready = {"pid": os.getpid(), "n_params": n_params, "step": self.step}
-        self.reports.send("ready", **ready, companion=companion)
+        ready = {"pid": os.getpid(), "n_params": options.n_params, "step": self.step}
+        self.reports.send("ready", **ready, companion=not options.no_companion)
 
     def start_workers(self) -> None:
         """Children that ignore both signals and will outlive this process."""
@@ -90,7 +89,8 @@ class Trainer:
     def resume(self, path: str) -> None:
         """Go on behind ``path``: step, draws and the phase in progress."""
         self.step, companion = checkpoint.load(path, self.options)
-        self.saved = (self.step, companion.get("sha256", ""), 8 + 12 * self.options.n_params)
+        size = companion.get("bytes", 8 + 12 * self.options.n_params)
+        self.saved = (self.step, companion.get("sha256", ""), size)
         self.draws = companion["rng"]["draws"] if companion else mix(self.options.seed + self.step)
         self.phase = companion.get("phase") or {}
 
@@ -273,7 +273,7 @@ class Trainer:
         step, options, began = self.step, self.options, time.perf_counter()
         if self.saved[0] == step and serial is None:
             return
-        name = f"step_{step:06d}.bin"
+        name = f"step_{step:06d}.{options.format}"
         if self.saved[0] != step:
             self.reports.send("doing", what="save", step=step)
             os.fsync(self.reports.descriptor)

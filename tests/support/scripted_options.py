@@ -14,6 +14,7 @@ SETTINGS: dict[str, int | float | str | bool] = {
     "rate": 0.0,  # steps a second; 0 is as fast as possible
     "every": 100,  # cadence of checkpoints, in steps
     "n_params": 64,
+    "format": "bin",  # or pt, or sharded; with commas between them, one for each attempt
     "seed": 7,
     "arms": "a,b",  # used only with --no-phases
     "no_phases": False,  # ignore the orders' phases: an even mix, phase 0
@@ -75,4 +76,6 @@ def parse(words: list[str], attempt: int) -> SimpleNamespace:
         values[name] = True if isinstance(default, bool) else type(default)(next(rest))
     if values["attempts"] != "all" and str(attempt) not in str(values["attempts"]).split(","):
         values |= FAULTS
+    formats = str(values["format"]).split(",")
+    values["format"] = formats[min(attempt, len(formats)) - 1]
     return SimpleNamespace(**values)
