@@ -88,15 +88,15 @@ def test_an_adopted_trainer_keeps_its_format_and_orders_print_its_paths(
     daemon.start().until_seal(100)
     daemon.kill()
     daemon.start().until_seal(max(run.seals()) + 50)
-    told = daemon.cli("save", "{run}")
-    assert told.returncode == 0, told.stderr
-    saved = Path(told.stdout.strip().splitlines()[-1])
+    told = command("save", run.path)
+    assert told.code == 0, told.err
+    saved = Path(told.out.strip())
     assert (saved.suffix, (saved / "index.json").is_file()) == (".sharded", True)
-    step = str(int(saved.stem.removeprefix("step_")))
-    assert daemon.cli("pin", "{run}", step).stdout == f"pinned {saved}\n"
-    assert "stopped" in daemon.cli("stop", "{run}").stdout
+    step = int(saved.stem.removeprefix("step_"))
+    assert command("pin", run.path, step).out == f"pinned {saved}\n"
+    assert command("stop", run.path).code == 0
     newest = name_of(max(run.seals()), "sharded")
-    dry = json.loads(daemon.cli("checkpoints", "{run}", "--dry-run", "--json").stdout)
+    dry = command("checkpoints", run.path, "--dry-run", "--json").facts()
     fates = {row["name"]: row["why"] for row in dry["checkpoints"]}
     assert fates[saved.name] == "pinned"
     assert newest in fates
@@ -117,8 +117,8 @@ def test_a_fork_and_a_rewind_of_folders(supervise: Supervise, tmp_path: Path) ->
     finally:
         forked.finish()
     assert faults(new) == []
-    done = daemon.cli("rewind", "{run}", "--step", "100", "--yes")
-    assert done.returncode == 0, done.stderr
+    done = command("rewind", run.path, "--step", 100, "--yes")
+    assert done.code == 0, done.err
     assert visible(run) == [*(name_of(step, "sharded") for step in (50, 100)), "superseded"]
     assert daemon.start().wait(40) == 0, daemon.output()
     assert sorted(run.seals()) == [50, 100, 150, 200]
