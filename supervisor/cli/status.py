@@ -16,6 +16,7 @@ from supervisor import clock
 from supervisor.cli import printing, standing
 from supervisor.cli.parameters import Json, Run, existing
 from supervisor.cli.status_limits import time_left
+from supervisor.cli.status_proof import proof_of
 from supervisor.cli.status_settings import settings_in_force
 from supervisor.cli.status_words import lines
 from supervisor.control.asking import request
@@ -106,6 +107,7 @@ def gather(run: Path) -> dict[str, Any]:
         "rewound": rewound["ledger"]["step"] if rewound else None,
         "hold": bool(intent.get("hold")),
         "limits": time_left(run, live, intent),
+        "proof": proof_of(run, seals[0] if seals else None, supervised=supervised),
         "arms": _arms(run),
         "live": live,
     }

@@ -6,6 +6,7 @@ from typing import Any
 
 from supervisor.cli import printing
 from supervisor.cli.status_limits import line as limit_line
+from supervisor.cli.status_proof import line as proof_line
 from supervisor.cli.status_settings import line as settings_line
 
 _QUIET, _FEW_STEPS = 2.0, 10  # seconds, and steps, after which a rate is no news any more
@@ -32,6 +33,7 @@ def lines(facts: dict[str, Any]) -> list[str]:
     told.append(_policy_line(facts))
     if facts["settings"]["edited"]:
         told.append(settings_line(facts["settings"], supervised=facts["supervisor"]["alive"]))
+    told.append(proof_line(facts["proof"]))
     if facts["limits"]:
         told.append(limit_line(facts["limits"], facts["state"]))
     for name, arm in facts["arms"]["live"].items():

@@ -97,6 +97,7 @@ REACH: Final[dict[str, Reach]] = {
     "disk.reserve": Reach.LIVE,
     "disk.hold_below": Reach.LIVE,
     "disk.output_log": Reach.LIVE,
+    "proof.require_proof": Reach.NEXT,
     "hang.enabled": Reach.LIVE,
     "hang.factor": Reach.LIVE,
     "hang.least": Reach.LIVE,

@@ -89,6 +89,12 @@ class DiskSettings(Section):
     output_log: float = Field(default=64.0, ge=0)
 
 
+class ProofSettings(Section):
+    """``[proof]``: whether a run is started only where a proof of its resume holds."""
+
+    require_proof: bool = False
+
+
 class RunFile(TrainerSections):
     """``run.toml``."""
 
@@ -101,3 +107,4 @@ class RunFile(TrainerSections):
     lock: LockSettings = LockSettings()
     limits: LimitSettings = LimitSettings()
     disk: DiskSettings = DiskSettings()
+    proof: ProofSettings = ProofSettings()

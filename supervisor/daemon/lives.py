@@ -7,6 +7,7 @@ from pathlib import Path
 from supervisor import environment
 from supervisor.config import begin_with
 from supervisor.daemon import Daemon, handover, successor
+from supervisor.daemon.proof_news import refuse_unproved
 from supervisor.perform import say
 from supervisor.process.locks import held
 
@@ -19,6 +20,8 @@ def keep(run: Path, *, moved: bool = False) -> int:
     left = handover.load(environment.take_handover())
     trained = left is not None or held(run / "trainer.lock")
     config, why = begin_with(run, keep=trained)
+    if not trained:  # a trainer that lives is adopted, whatever is required of the next one
+        refuse_unproved(config)
     if why:
         say(f"{why}: going on with the settings in force", alarm=True)
     while True:

@@ -1,4 +1,4 @@
-"""What a life looks at about once a second: its unit, the disk, the time, and orphans."""
+"""What a life looks at about once a second: its unit, disk, time, orphans, and its proof."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from supervisor.core.messages import Event
 from supervisor.core.state import State
+from supervisor.daemon.proof_news import ProofNews
 from supervisor.daemon.recovery import Recovered
 from supervisor.daemon.service_limits import ServiceLimits
 from supervisor.daemon.space import Space
@@ -32,7 +33,8 @@ def looks(
     limits = recovered.state.settings.limits
     left = TimeLeft(limits, recovered.start.seconds, put)
     take_in()
-    return service.look, space.look, left.look, _Orphans(recovered.parts).look
+    orphans, proof = _Orphans(recovered.parts), ProofNews(config)
+    return service.look, space.look, left.look, orphans.look, proof.look
 
 
 class _Orphans:

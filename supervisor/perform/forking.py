@@ -6,6 +6,7 @@ the parent and the parent's head at the checkpoint; the parent's seal is kept in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from trainer.contract.durable import AppendFile, write_file
 
 REASON = "fork"
 ORIGIN = "origin"
+Alter = Callable[[Path, SealRecord], SealRecord]
 
 
 class Parent(NamedTuple):
@@ -69,17 +71,21 @@ def policy_at(run: Path, number: int) -> Path:
     return run / "policy.toml"
 
 
-def fork(parent: Parent, target: Path, policy: bytes | None) -> str:
+def fork(parent: Parent, target: Path, policy: bytes | None, alter: Alter | None = None) -> str:
     """Make the run in ``target`` and return its identity.
 
     Under the checkpoint's own policy the bandit goes on where it stood; another ``policy`` begins
-    with an empty one. Raises StepkeeperError, OSError; then nothing is left.
+    with an empty one. ``alter`` may change the copied checkpoint in the folder that it is given,
+    and returns what the seal then has to say. Raises StepkeeperError, OSError; then nothing is
+    left.
     """
     old = parent.seal
     with building.building(target) as place:
         write_file(place / "run.toml", relocated(parent.settings, parent.run).encode("utf-8"))
         number = _policies(parent, place, policy)
         _copy_checkpoint(parent, place)
+        if alter is not None:
+            old = alter(place / "checkpoints", old)
         events = Events.open(place / "events.jsonl")
         try:
             run_id = building.name_run(events, f"fork:{parent.run_id} head:{parent.head}")
@@ -103,13 +109,9 @@ def fork(parent: Parent, target: Path, policy: bytes | None) -> str:
             events.sync()
         finally:
             events.close()
-        AppendFile(place / f"{_name(parent, target)}{SUFFIX}", create=True).close()
+        name = load(place).file.name or target.name
+        AppendFile(place / f"{name}{SUFFIX}", create=True).close()
     return run_id
-
-
-def _name(parent: Parent, target: Path) -> str:
-    """What the new run's sidecars are called: as the parent's, unless that has its folder's."""
-    return target.name if parent.name == parent.run.name else parent.name
 
 
 def _policies(parent: Parent, place: Path, policy: bytes | None) -> int:

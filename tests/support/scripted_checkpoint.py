@@ -11,7 +11,7 @@ import struct
 from types import SimpleNamespace
 from typing import BinaryIO
 
-from tests.support.scripted_reports import Reports, pause
+from tests.support.scripted_reports import Reports, mix, pause
 from tests.support.scripted_silence import stand_still
 
 Record = dict
@@ -212,4 +212,6 @@ def load(place: str, options: SimpleNamespace) -> tuple[int, Record]:
         companion = json.loads(file.read())
     if companion["step"] != step:
         raise ValueError(f"cannot resume from {place}: its companion is of another step")
+    if options.forget_draws:
+        companion["rng"] = {"draws": mix(options.seed)}
     return step, companion

@@ -23,6 +23,7 @@ SETTINGS: dict[str, int | float | str | bool] = {
     "sample_every": 0,
     "no_companion": False,
     "no_data": False,  # no data digest: replayed steps are consistent, not proved
+    "forget_draws": False,  # resumes with the draws of a start from nothing
     "no_final": False,  # no checkpoint at the last step
     "buffer": 1,  # report lines in one write
     "attempts": "all",  # the attempts in which faults happen
