@@ -85,8 +85,8 @@ def test_a_save_and_a_release_with_nothing_running_say_so(supervise: Supervise) 
 def test_a_save_without_a_supervisor_adopts_seals_and_leaves_the_trainer_alone(
     supervise: Supervise,
 ) -> None:
-    daemon = supervise(scripted(every=100, rate=200), every=100).start()
-    daemon.until_seal(100)
+    daemon = supervise(scripted(every=300, rate=150), every=300).start()
+    daemon.until_seal(300)
     pid = daemon.until_trainer()
     daemon.kill()
     run = daemon.run

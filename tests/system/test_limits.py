@@ -44,8 +44,8 @@ def stopped_by_its_limit(daemon: Daemon) -> None:
 def test_a_run_stops_sealed_before_its_moment_and_does_not_start_after_it(
     supervise: Supervise,
 ) -> None:
-    moment = at(5.0)
-    settings = limits(f"stop_at = {moment}", margin=2.0)
+    moment = at(7.0)
+    settings = limits(f"stop_at = {moment}", margin=4.0)
     daemon = supervise(scripted(rate=200), every=100, settings=settings).start()
     assert daemon.wait() == 0
     assert clock.unix() < datetime.fromisoformat(moment).timestamp()

@@ -242,7 +242,7 @@ def test_a_pivot_survives_the_death_of_the_supervisor_before_any_write(
         "requested": "2026-01-01T00:00:00.000Z",
     }
     (base.run.path / "pivot.json").write_text(json.dumps(journal))
-    for at in range(1, MOST_CALLS, 1 if thorough else 4):
+    for at in range(1, MOST_CALLS, 1 if thorough else 7):
         run = copy_of(base.run, tmp_path / f"killed-{at}")
         daemon = Daemon(run)
         try:
@@ -261,7 +261,7 @@ def test_a_pivot_survives_the_death_of_the_supervisor_before_any_write(
         shutil.rmtree(run.path)
         if survived and int((tmp_path / f"killed-{at}.count").read_text()) < at:
             break
-    assert 20 < at < MOST_CALLS - 4
+    assert 20 < at < MOST_CALLS - 7
 
 
 STAGES = "pivot.json,certificate,policies,policy.toml,orders.json"

@@ -135,6 +135,7 @@ def oldest_is_new(run: Run) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_a_deletion_survives_the_death_of_the_supervisor_before_any_call(
     supervise: Supervise, tmp_path: Path, *, thorough: bool
 ) -> None:
