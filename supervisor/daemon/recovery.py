@@ -38,7 +38,7 @@ from supervisor.daemon.space import make_room
 from supervisor.daemon.unfinished import find, orders_left
 from supervisor.perform import Parts, read_intent, say
 from supervisor.perform.intent import Start, start_of
-from supervisor.perform.retaining import finish_deletions
+from supervisor.perform.retaining import go_on_deleting
 from supervisor.perform.rewinding import complete
 from supervisor.process.identity import boot_id
 from supervisor.sidecars import archive, attempts, bandit_state
@@ -76,7 +76,7 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
         say(f"the record of attempt {lost} is {how}, as a power cut leaves it", alarm=True)
     last = attempts.last(run)
     parts = open_parts(config, head, rewound, fresh=last is None)
-    finish_deletions(parts.checkpoints)
+    go_on_deleting(config)
     if not visiting:
         put_in_force(parts)
     policy = policy_in_force(config, parts, journal, fresh=last is None)

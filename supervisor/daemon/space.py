@@ -140,23 +140,31 @@ class Space:
         attempt = state.attempt
         if attempt is None or not attempt.n_params:
             return ""
-        folder = self._config.run / "checkpoints"
         need = room_for(attempt.n_params, self._performer.parts.newest_bytes)
-        try:
-            facts = os.statvfs(folder)
-        except OSError:
-            return ""
-        free = facts.f_bavail * facts.f_frsize
-        if free >= need:
+        text = next(self._too_small(need), "")
+        if not text:
             self._warned = ""
             return ""
-        text = f"a checkpoint needs {_size(need)}, and {_size(free)} are free in {folder}"
         if not self._warned:
             self._warned = text
             say(text, alarm=True)
         known = (*(p.step for p in state.pending), *(s.point.step for s in state.seals))
         waits = attempt.doing == "wait" and attempt.last_step not in known
         return text if waits and (self._told or state.orders.hold is None) else ""
+
+    def _too_small(self, need: int) -> Iterator[str]:
+        """In words, where a checkpoint of so many bytes would not fit; some of it in each root."""
+        sharded = self._config.file.checkpoint.format == "sharded"
+        roots = self._config.shard_roots.values() if sharded else ()
+        shares = [(self._config.run / "checkpoints", room_for(0) if roots else need)]
+        for folder, share in [*shares, *((root, need // len(roots)) for root in roots)]:
+            try:
+                facts = os.statvfs(folder)
+            except OSError:
+                continue
+            free = facts.f_bavail * facts.f_frsize
+            if free < share:
+                yield f"a checkpoint needs {_size(share)}, and {_size(free)} are free in {folder}"
 
     def _trim(self, state: State) -> None:
         if state.attempt is None or not self._trims:

@@ -23,6 +23,7 @@ from supervisor.process import signals
 from supervisor.process.locks import take
 from supervisor.sidecars.checkpoints import SealRecord, write_seal
 from supervisor.sidecars.checkpoints.presence import FOLDERS
+from supervisor.sidecars.checkpoints.shards_elsewhere import outside
 from supervisor.sidecars.checkpoints.verifying import read_back
 from supervisor.sidecars.events import Events
 from trainer.contract.checkpoint_format import form_of
@@ -158,6 +159,11 @@ def copied(source: Path, folder: Path, sha256: str, *, companion: bool) -> Verdi
 
     Raises StepkeeperError where it is not, OSError.
     """
+    if apart := outside(source):
+        raise StepkeeperError(
+            f"cannot copy {source}: {apart[0].name} lies in the root {apart[0].root} of "
+            "shard_roots, which is its run's alone; take a checkpoint that is whole in its folder"
+        )
     put = copy_folder if form_of(source.name) in FOLDERS else copy
     put(source, folder / source.name)
     verdict = read_back(folder, source.name, sha256, companion=companion)

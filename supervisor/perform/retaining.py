@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from threading import Thread
 
 from supervisor import clock
+from supervisor.config import Config
 from supervisor.core.messages import Retain, Retained
 from supervisor.core.retention import Fate, Held, Marks, Retention, judge
 from supervisor.errors import StepkeeperError
@@ -17,9 +17,8 @@ from supervisor.perform.parts import Parts
 from supervisor.process.signals import held_from_threads
 from supervisor.sidecars import archive
 from supervisor.sidecars.checkpoints import marks
-from supervisor.sidecars.checkpoints.holdings import delete, holdings, left_over
+from supervisor.sidecars.checkpoints.holdings import delete, finish_deletions, holdings
 from supervisor.sidecars.checkpoints.presence import measure, sealed_path
-from trainer.contract.durable import clear_away
 
 
 def survey(
@@ -66,7 +65,7 @@ def _journal(parts: Parts, going: list[Fate]) -> None:
 
 def _delete(parts: Parts, held: Held) -> bool:
     try:
-        free = delete(parts.checkpoints, held)
+        free = delete(parts.checkpoints, held, parts.config.shard_roots)
     except OSError as error:
         say(f"cannot delete {held.name}: {error.strerror or error}; it stays", alarm=True)
         return False
@@ -75,10 +74,10 @@ def _delete(parts: Parts, held: Held) -> bool:
     return True
 
 
-def finish_deletions(folder: Path) -> None:
-    """Go on with what the death of an earlier supervisor cut short. Raises OSError."""
-    for path in left_over(folder):
-        _beside(partial(clear_away, path))
+def go_on_deleting(config: Config) -> None:
+    """Complete what the death of an earlier supervisor cut short. Raises OSError."""
+    for free in finish_deletions(config.run / "checkpoints", config.shard_roots):
+        _beside(free)
 
 
 def _beside(free: Callable[[], None]) -> None:

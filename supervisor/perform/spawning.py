@@ -30,6 +30,7 @@ from supervisor.sidecars import attempts, kept_settings
 from supervisor.sidecars.attempts import AttemptModel, EndModel, IdentityModel, ResumeModel
 from supervisor.sidecars.checkpoints import SealError, supersede
 from supervisor.sidecars.checkpoints.seals import read as read_seal
+from supervisor.sidecars.checkpoints.shards_elsewhere import remove_unfinished
 from trainer.contract.checkpoint_format import seal_of
 from trainer.contract.durable import remove_temporaries, replace_file
 from trainer.contract.wire import format_orders
@@ -60,6 +61,7 @@ def _start(parts: Parts, effect: Spawn) -> Event:
     _clear(parts)
     lock = take(run / "trainer.lock")
     try:
+        remove_unfinished(parts.checkpoints, parts.config.shard_roots)
         remove_temporaries(parts.checkpoints)
         supersede(parts.checkpoints, effect.attempt, resume.step if resume else -1)
         parts.newest_seal = resume.seal if resume else ""

@@ -35,7 +35,7 @@ folder = Path(sys.argv[1])
 if sys.argv[2] == "supersede":
     supersede(folder, 7, 100)
 else:
-    delete(folder, next(one for one in holdings(folder) if one.step == 100))()
+    delete(folder, next(one for one in holdings(folder) if one.step == 100), {})()
 """
 
 

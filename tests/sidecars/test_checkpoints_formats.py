@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.core.retention import Held
 from supervisor.sidecars.checkpoints import Refused, Unsealed, reject, scan, supersede, write_seal
-from supervisor.sidecars.checkpoints.holdings import delete, holdings, left_over
+from supervisor.sidecars.checkpoints.holdings import delete, finish_deletions, holdings
 from supervisor.sidecars.checkpoints.presence import measure, parameters, sealed_path
 from tests.sidecars.sealing import bytes_in, checkpoint, lineage, record, snapshot
 from trainer.contract import durable
@@ -175,10 +175,10 @@ def test_a_folder_is_never_moved_onto_anything(tmp_path: Path) -> None:
 
 
 def _deleted(folder: Path, held: Held) -> None:
-    free = delete(folder, held)
+    free = delete(folder, held, {})
     assert free is not None
     free()
-    assert delete(folder, held) is None
+    assert delete(folder, held, {}) is None
 
 
 @every_format
@@ -197,15 +197,17 @@ def test_a_deletion_takes_the_checkpoint_and_leaves_seal_and_companion(
 def test_a_folder_on_its_way_out_is_no_checkpoint_and_cleared_at_a_start(tmp_path: Path) -> None:
     lineage(tmp_path, 100, form="sharded")
     (held,) = holdings(tmp_path)
-    assert delete(tmp_path, held) is not None  # and whoever was to free it died
-    (left,) = left_over(tmp_path)
+    assert delete(tmp_path, held, {}) is not None  # and whoever was to free it died
+    (left,) = tmp_path.glob(".deleted.*.tmp")
     assert (left / "index.json").is_file()
     assert scan(tmp_path).refused == scan(tmp_path).sealed == holdings(tmp_path) == ()
     trainers = durable.temporary_for(tmp_path / name_of(200, "sharded"))
     trainers.mkdir()
     (trainers / "model.shard-000.pt").write_bytes(b"half")
     (trainers / "link").symlink_to(tmp_path / seal_of(100))
-    assert left_over(tmp_path) == [left]
+    (go_on,) = finish_deletions(tmp_path, {})
+    go_on()
+    assert (left.exists(), trainers.exists()) == (False, True)
     durable.remove_temporaries(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [seal_of(100)]
 

@@ -125,7 +125,7 @@ def _places(temporary: Path, folder: Path, count: int, roots: Roots) -> list[_Pl
                 f"cannot write {folder}: the root {name} of shards is no folder: {root}"
             )
     stem = re.sub(r"[^A-Za-z0-9._-]", "_", folder.name).strip("._-")[:100] or "checkpoint"
-    once = os.urandom(6).hex()
+    once = temporary.name.split(".")[-2]  # a write that dies leaves both, and is known by it
     dealt = [list(roots.items())[number % len(roots)] for number in range(count)]
     return [
         _Place(root / f"{stem}.{once}.{shard_name(number)}", name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -10,8 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from supervisor.core.retention import Held
-from supervisor.sidecars.checkpoints import marks, seals
+from supervisor.sidecars.checkpoints import marks, seals, shards_elsewhere
 from supervisor.sidecars.checkpoints.presence import FOLDERS, measure, names_by_step
+from supervisor.sidecars.checkpoints.shards_elsewhere import Roots
 from supervisor.sidecars.checkpoints.superseding import SUPERSEDED
 from trainer.contract import durable
 from trainer.contract.checkpoint_format import FORMATS, companion_of, form_of, seal_of, step_of
@@ -30,17 +32,20 @@ def holdings(folder: Path) -> tuple[Held, ...]:
     return (*_lineage(folder), *_superseded(folder))
 
 
-def delete(folder: Path, held: Held) -> Callable[[], None] | None:
+def delete(folder: Path, held: Held, roots: Roots) -> Callable[[], None] | None:
     """Delete the checkpoint alone, durably; its companion and its seal stay. Raises OSError.
+
+    ``roots`` are the folders, by name, that its shards may lie in.
 
     Returns what gives its blocks back, for whoever chooses when: to free a gigabyte takes a third
     of a second. None where it was gone. A folder has a temporary name in ``folder`` until then,
-    and is ``left_over`` after a crash; no part of it is ever missing under its own name.
+    for ``finish_deletions`` after a crash; no part of it is ever missing under its own name.
     """
     path = folder / held.name
     if _form(held.name) in FOLDERS:
+        shards = shards_elsewhere.find(path, roots)
         aside = durable.set_aside(path, folder, _DELETED)
-        return partial(durable.clear_away, aside) if aside else None
+        return partial(shards_elsewhere.remove, aside, shards) if aside else None
     try:
         blocks = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -54,11 +59,18 @@ def delete(folder: Path, held: Held) -> Callable[[], None] | None:
     return partial(os.close, blocks) if blocks >= 0 else None
 
 
-def left_over(folder: Path) -> list[Path]:
-    """Folders whose deletion a crash cut short, under their temporary names. Raises OSError."""
+def finish_deletions(folder: Path, roots: Roots) -> list[Callable[[], None]]:
+    """What completes each deletion of a folder that a crash cut short. Raises OSError.
+
+    One whose shards cannot be told now is left for another start.
+    """
     names = os.listdir(folder)  # noqa: PTH208 - names only, beside thousands of seals
-    ours = [name for name in names if name.startswith(f".{_DELETED}")]
-    return [folder / name for name in ours if name.endswith(durable.TEMPORARY)]
+    left = [n for n in names if n.startswith(f".{_DELETED}") and n.endswith(durable.TEMPORARY)]
+    found: list[Callable[[], None]] = []
+    for path in (folder / name for name in left):
+        with contextlib.suppress(OSError):
+            found.append(partial(shards_elsewhere.remove, path, shards_elsewhere.find(path, roots)))
+    return found
 
 
 def _form(name: str) -> str:
