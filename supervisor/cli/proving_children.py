@@ -101,8 +101,9 @@ def _answer(
     except ValueError:
         facts = None
     if not isinstance(facts, dict):
-        last = (complained.splitlines() or ["it said nothing"])[-1].removeprefix("cannot ")
-        raise UnknownError(f"cannot prove it: {task.what} (exit code {process.returncode}): {last}")
+        last = (complained.splitlines() or ["it said nothing"])[-1]
+        ended = f"{task.what} ended with exit code {process.returncode}"
+        raise UnknownError(f"cannot prove it: {ended}: {last}")
     return Answer(task, process.returncode, facts)
 
 

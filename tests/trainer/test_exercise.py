@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from supervisor.cli.proving_words import verdict_lines
 from tests.support.command import Told, program
 from tests.support.runs import ROOT
 from tests.trainer.exercise import copy, edit, failed, verify
@@ -83,6 +84,17 @@ def test_the_resume_is_proved_in_every_format(proof: Proof) -> None:
             "new_order_after_cut": True,
         }
         assert [row["lives"][n]["next_lr"] for n in ("continuous", "resumed")] == [0.00375] * 2
+
+
+def test_a_person_reads_that_nothing_differs_but_the_control(proof: Proof) -> None:
+    text = "\n".join(verdict_lines(proof.verification, proof.folder))
+    rows = {line.rsplit("  ", 1)[0].split("  ")[0]: line.split() for line in text.splitlines()}
+    assert rows["optimizer state"][2:5] == ["0", "0", "0"]
+    assert rows["losses"][1:5] == ["0", "0", "0", "differs:"]
+    assert rows["learning rates applied"][3:] == ["0", "0", "0", "0"]
+    for form in FORMATS:
+        assert rows[form][-1] == "proved"
+    assert text.splitlines()[-1].startswith("proved: ")
 
 
 def test_every_comparison_that_is_asked_for_is_made_on_the_resumed_life(proof: Proof) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -136,3 +138,16 @@ def test_the_single_steps_on_the_page_prove_it(
         assert module == "trainer.proof"
         assert commands.main(words) == 0
     assert '"all_checks_passed": true' in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_without_torch_it_says_so_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('no torch is here')\n")
+    path = os.pathsep.join((str(tmp_path), str(ROOT)))
+    done = subprocess.run(
+        [sys.executable, "-m", "trainer.proof", "verify", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},  # noqa: TID251 - a user's, without torch
+    )
+    assert (done.returncode, done.stderr) == (2, "cannot begin: no torch is here\n")

@@ -9,6 +9,11 @@ from __future__ import annotations
 import gc
 import sys
 
+from trainer.errors import TrainerError
+
+_UNKNOWN = 2
+_INTERRUPTED = 130
+
 
 def main() -> int:
     """The exit code of ``trainer.proof.commands``."""
@@ -17,8 +22,13 @@ def main() -> int:
         from trainer.proof import commands  # noqa: PLC0415 - imports torch
 
         return commands.main(sys.argv[1:])
+    except (ImportError, TrainerError) as error:  # no torch, or one that is too old to load with
+        sys.stderr.write(
+            f"{error}\n" if isinstance(error, TrainerError) else f"cannot begin: {error}\n"
+        )
+        return _UNKNOWN
     except KeyboardInterrupt:
-        return 130
+        return _INTERRUPTED
 
 
 if __name__ == "__main__":
