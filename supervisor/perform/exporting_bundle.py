@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from supervisor import __version__, clock
+from supervisor.config import RunFile
+from supervisor.config.parsing import parse
 from supervisor.config.toml_text import named, relocated
 from supervisor.core.messages import LedgerPosition
 from supervisor.errors import StepkeeperError
@@ -60,7 +62,8 @@ def fill(source: Origin, place: Path, tell: Tell) -> Bundle:
     n_params = companion.n_params if companion is not None else n_params_of(seal.bin.bytes)
     text = named(relocated(source.settings.decode("utf-8"), source.run), name)
     policy = policy_at(source.run, seal.policy).read_bytes()
-    facts = Facts(name, source.run_id, seal, source.file, others(source.run))
+    file = parse(RunFile, text.encode("utf-8"), "run.toml")
+    facts = Facts(name, source.run_id, seal, file, others(source.run))
     files = [
         *_checkpoint(source, place, tell),
         keep(place, "run.toml", text.encode("utf-8")),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from supervisor.sidecars import bundle
 from tests.support.command import command
+from tests.support.daemon import Daemon
 from tests.support.runs import Run, scripted
 
 # A trainer that lives in its run's directory and says that it is ready, after a step of its own.
@@ -60,6 +63,28 @@ def test_a_trainer_in_the_runs_directory_is_found_and_loads(simple: Run, tmp_pat
         "Not copied, though they stood in its directory: `notes.txt`, `sources`, `train.py`."
         in page
     )
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("form", ["pt", "sharded"])
+def test_a_checkpoint_of_another_format_is_loaded_and_gone_on_from(
+    supervise: Callable[..., Daemon], tmp_path: Path, form: str
+) -> None:
+    trainer = scripted(steps=60, rate=2000, every=20, format=form)
+    daemon = supervise(trainer, every=20)
+    assert daemon.start().wait() == 0
+    told = command("export", daemon.run.path, tmp_path / "out", "--bundle", "--step", 40)
+    assert (told.code, told.err) == (0, "")
+    evidence = bundle.read_evidence(tmp_path / "out")
+    assert evidence.resumed.name == f"checkpoints/step_000040.{form}"
+    assert command("fork", tmp_path / "out", tmp_path / "new").code == 0
+    new = Daemon(Run(tmp_path / "new"))
+    try:
+        assert new.start().wait() == 0, new.output()
+    finally:
+        new.finish()
+    old = daemon.run.canonical()
+    assert [line["loss"] for line in new.run.ledger()] == [old[s]["loss"] for s in range(41, 61)]
 
 
 @pytest.mark.parametrize(
