@@ -6,7 +6,17 @@ import signal
 import sys
 from importlib import import_module
 
-NAMES = ("trainer", "audit", "supervisor", "sealing", "restart", "status", "hang", "storm")
+NAMES = (
+    "trainer",
+    "audit",
+    "supervisor",
+    "sealing",
+    "restart",
+    "status",
+    "hang",
+    "storm",
+    "checkpoint",
+)
 
 
 def main(words: list[str]) -> int:
