@@ -18,6 +18,15 @@ from trainer.run import Run
 
 def train(run: Run) -> Leave:
     """Step until all steps are done or an end is asked for; report why, and return it."""
+    try:
+        leave = _steps(run)
+    finally:
+        run.keeper.close()
+    run.reports.send("finished", reason=leave or "stop", step=run.state.step)
+    return leave
+
+
+def _steps(run: Run) -> Leave:
     state, settings = run.state, run.sections.train
     leave: Leave = "steps" if state.step >= settings.steps else boundary.hold(run)
     while not leave:
@@ -39,7 +48,6 @@ def train(run: Run) -> Leave:
             run.reports.send("phase", **state.phase.report())
         look_at_model(run)
         leave = boundary.attend(run) or boundary.hold(run)
-    run.reports.send("finished", reason=leave or "stop", step=state.step)
     return leave
 
 
@@ -66,7 +74,7 @@ def advance(run: Run, batch: Batch, lr: float) -> tuple[list[float], float]:
         measured.append(losses.detach())
     gradients = [p.grad for p in state.optimizer.parameters if p.grad is not None]
     norm = clip(gradients, settings.clip)
-    run.keeper.before_update(state)
+    run.before_update()
     state.optimizer.step(gradients, lr)
     for parameter in state.optimizer.parameters:
         parameter.grad = None

@@ -92,6 +92,7 @@ def prepare(launch: Launch, reports: Reports, requests: Requests) -> Run:
         orphan=None if launch.alone else OrphanWatch(launch.run / "run.lock", launch.orphan_after),
         began=state.step,
         expected=resumed.expected if resumed else None,
+        digest=resumed.digest if resumed else None,
     )
     reports.send(
         "ready",
@@ -113,6 +114,7 @@ def _terms(launch: Launch, sections: TrainerSections) -> Terms:
         device_change=sections.train.device_change or launch.device_change,
         omit=launch.omit,
         roots=formats.roots_of(sections.checkpoint, launch.run),
+        later=True,
     )
 
 

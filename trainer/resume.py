@@ -6,19 +6,16 @@ are put back last, right before the next draw.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Collection, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
-from io import FileIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, overload
 
-import torch
-
 from trainer import rng
-from trainer.checkpoint import Saved, bytes_of
+from trainer.checkpoint import Saved
 from trainer.contents import Contents, of_companion, restore
 from trainer.contract.checkpoint_format import (
     HEADER_BYTES,
@@ -33,6 +30,7 @@ from trainer.contract.checkpoint_format import (
 from trainer.errors import RefusedError
 from trainer.first_step import Expected, expect
 from trainer.identities import device_change, differences
+from trainer.mapped import fill
 from trainer.state import State
 
 
@@ -42,7 +40,8 @@ class Terms(NamedTuple):
     ``strict`` refuses it where code, settings, data or libraries have changed; a ``bare`` one need
     not have a companion; ``device_change`` takes one of another kind of device. ``omit`` names
     states that are left out on purpose, so that it can be seen what they are needed for. ``roots``
-    are the folders that shards may lie in, by name.
+    are the folders that shards may lie in, by name. With ``later`` the digest may still be being
+    taken when ``load`` returns: then ``Resumed.digest`` is to be checked.
     """
 
     strict: bool = False
@@ -50,18 +49,35 @@ class Terms(NamedTuple):
     device_change: bool = False
     omit: frozenset[str] = frozenset()
     roots: Mapping[str, Path] = MappingProxyType({})
+    later: bool = False
+
+
+class Digest(NamedTuple):
+    """The digest of a file, being taken, and what it has to be."""
+
+    path: Path
+    expected: str
+    taken: Future[str]
+
+    def check(self) -> None:
+        """Wait for it. Raises CheckpointFormatError where the file is not what was saved."""
+        found = self.taken.result()
+        if found != self.expected:
+            raise CheckpointFormatError(str(self.path), "sha256", self.expected, found)
 
 
 class Resumed(NamedTuple):
     """The checkpoint gone on from, what is not as it was, and what the first step has to find.
 
-    ``device_changes`` are all of its lineage.
+    ``device_changes`` are all of its lineage. ``digest`` is to be checked before a weight changes;
+    None where that is done.
     """
 
     saved: Saved
     remarks: tuple[str, ...]
     expected: Expected
     device_changes: tuple[str, ...] = ()
+    digest: Digest | None = None
 
 
 def newest(folder: Path) -> Path | None:
@@ -78,13 +94,14 @@ def load(path: Path, state: State, identities: dict[str, Any], terms: Terms) -> 
     """
     read = _read_full if form_of(path.name) in ("pt", "sharded") else _read_bin
     try:
-        saved, companion, change, contents = read(path, state, identities, terms)
+        saved, companion, change, contents, digest = read(path, state, identities, terms)
     except OSError as error:
         raise RefusedError(f"cannot resume from {path}: {error.strerror or error}") from None
     if companion is None:
         return _restored_bare(saved, state, strict=terms.strict)
-    if saved.sha256 != companion.sha256:
-        raise CheckpointFormatError(str(path), "sha256", companion.sha256, saved.sha256)
+    if digest is not None and not terms.later:
+        digest.check()
+        digest = None
     remarks = differences(companion.identities, identities)
     if terms.strict and remarks:
         text = "; ".join(remarks)
@@ -105,16 +122,20 @@ def load(path: Path, state: State, identities: dict[str, Any], terms: Terms) -> 
         expected = _expected(path.name, companion, identities, terms.omit)
     except (ValueError, KeyError, TypeError) as error:
         raise RefusedError(f"cannot resume from {path}: its companion: {error}") from None
-    return Resumed(saved, tuple(remarks), expected, tuple(changes))
+    return Resumed(saved, tuple(remarks), expected, tuple(changes), digest)
 
 
 class _Found(NamedTuple):
-    """``contents`` is None where only the companion holds them, ``change`` that of the device."""
+    """``contents`` is None where only the companion holds them, ``change`` that of the device.
+
+    ``digest`` is None where the file's is known to be right, or nothing says what it should be.
+    """
 
     saved: Saved
     companion: Companion | None
     change: str
     contents: Contents | None
+    digest: Digest | None = None
 
 
 def _read_bin(path: Path, state: State, identities: dict[str, Any], terms: Terms) -> _Found:
@@ -126,19 +147,24 @@ def _read_bin(path: Path, state: State, identities: dict[str, Any], terms: Terms
         companion = _companion(path, header.step, bare=terms.bare)
         _same_structure(path, companion, header.n_params, state)
         change = _device_change(path, companion, identities, terms)
-        sha256 = _fill(file, head, state)
-    return _Found(Saved(header.step, path.name, sha256, size, 0.0), companion, change, None)
+        taken = fill(file, HEADER_BYTES, state.arrays())
+    sha256 = companion.sha256 if companion else taken.result()
+    saved = Saved(header.step, path.name, sha256, size, 0.0)
+    digest = Digest(path, companion.sha256, taken) if companion else None
+    return _Found(saved, companion, change, None, digest)
 
 
 def _read_full(path: Path, state: State, identities: dict[str, Any], terms: Terms) -> _Found:
     """Fill the arrays from a file of torch or a folder of shards. Raises as ``_read_bin`` does."""
-    from trainer.full_payload import fill, read  # noqa: PLC0415 - takes time, for these alone
+    from trainer import full_payload  # noqa: PLC0415 - takes time, for these alone
 
     step = step_of(path.name) or 0
     companion = _companion(path, step, bare=False)
     _same_structure(path, companion, companion.n_params, state)
     change = _device_change(path, companion, identities, terms)
-    contents = fill(state, read(path, companion.sha256, terms.roots), str(path))
+    contents = full_payload.fill(
+        state, full_payload.read(path, companion.sha256, terms.roots), str(path)
+    )
     if contents.step != step:
         raise CheckpointFormatError(str(path), "step", f"{step} as in the name", contents.step)
     saved = Saved(step, path.name, companion.sha256, companion.bytes, 0.0)
@@ -214,24 +240,6 @@ def _same_structure(path: Path, companion: Companion | None, n_params: int, stat
         first = next((pair for pair in pairs if pair[0] != pair[1]), None)
         found, expected = first or (len(companion.parameters), len(state.shapes()))
         raise CheckpointFormatError(str(path), "parameters of this model", expected, found)
-
-
-def _fill(file: FileIO, head: bytes, state: State) -> str:
-    """Read all arrays into place; returns the SHA-256 of the whole file."""
-    digest = hashlib.sha256(head)
-    for tensor in state.arrays():
-        on_cpu = tensor if tensor.device.type == "cpu" else torch.empty(tensor.shape)
-        view = bytes_of(on_cpu)
-        rest = view
-        while rest:
-            count = file.readinto(rest)
-            if not count:
-                raise CheckpointFormatError(str(file.name), "size", "as at the start", "shorter")
-            rest = rest[count:]
-        digest.update(view)
-        if on_cpu is not tensor:
-            tensor.copy_(on_cpu)
-    return digest.hexdigest()
 
 
 def _restored_bare(saved: Saved, state: State, *, strict: bool) -> Resumed:

@@ -16,6 +16,7 @@ from trainer.keeper import Keeper
 from trainer.orders import OrderBook
 from trainer.orphan import OrphanWatch
 from trainer.reports import Reports, say
+from trainer.resume import Digest
 from trainer.signals import Requests
 from trainer.state import State
 
@@ -28,8 +29,8 @@ class Run:
     """``forward`` is the model, compiled where asked: int64 [n, time + 1] to float32 [n].
 
     ``began`` is the step this life resumed from, ``expected`` what its first step has to find, None
-    once it was looked at. ``phase_wait`` is how long, in seconds, a phase
-    that the orders do not name yet is waited for.
+    once it was looked at; likewise ``digest``, that of the checkpoint. ``phase_wait`` is how long,
+    in seconds, a phase that the orders do not name yet is waited for.
     """
 
     sections: TrainerSections
@@ -44,6 +45,7 @@ class Run:
     orphan: OrphanWatch | None
     began: int
     expected: Expected | None = None
+    digest: Digest | None = None
     phase_wait: float = PHASE_WAIT
     said: set[str] = field(default_factory=set)
     waits: bool = False
@@ -67,6 +69,16 @@ class Run:
         if self.waits or self.keeper.elsewhere:
             self.keeper.elsewhere = False
             self.doing("train")
+
+    def before_update(self) -> None:
+        """What has to be over before the weights change. Raises TrainerError.
+
+        Raises CheckpointFormatError where those resumed from are not what was saved.
+        """
+        if self.digest is not None:
+            self.digest.check()
+            self.digest = None
+        self.keeper.before_update(self.state)
 
     def stopping_amid(self, what: str) -> Callable[[], bool]:
         """``stopping`` for work of unknown length, which is reported again now and then.

@@ -166,8 +166,9 @@ def figures_of(
     best = min((n for n in taken if "async" in n), key=lambda n: median(taken[n].extra))
     least = max(median(taken[best].extra), 1e-3)
     raw = median(taken[RAW].seconds)
-    plain = cold["plain read into ready memory"]
-    loaded = [one / other for one, other in zip(cold["ours"], plain, strict=True)]
+    loaded = [
+        one / other for one, other in zip(cold[loading.OURS], cold[loading.PLAIN], strict=True)
+    ]
     return [
         Figure(f"extra time per save / {best}", "", [x / least for x in ours.extra], EXTRA),
         Figure("the loop's own wait per save", "s", ours.wait, WAIT),

@@ -11,13 +11,18 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed.checkpoint as dcp
+from safetensors.torch import load_file
 
 from tests.bench.beside import Rig
 from tests.bench.peers import AtOnce, dcp_save, safetensors_save, torch_save
 from trainer.cadence import Due
-from trainer.resume import Terms, load
+from trainer.resume import Resumed, Terms, load
 
 Seconds = dict[str, list[float]]
+
+
+PLAIN = "plain read into ready memory"
+OURS = "ours, until training can go on"
 
 
 def measure(rig: Rig, rounds: int) -> tuple[Seconds, Seconds]:
@@ -39,10 +44,13 @@ def measure(rig: Rig, rounds: int) -> tuple[Seconds, Seconds]:
 
 def _timed(read: Callable[[], object], rig: Rig) -> float:
     began = time.perf_counter()
-    read()
+    result = read()
     if rig.run.compute.device.type == "cuda":
         torch.cuda.synchronize()
-    return time.perf_counter() - began
+    took = time.perf_counter() - began
+    if isinstance(result, Resumed) and result.digest is not None:
+        result.digest.check()
+    return took
 
 
 def _forget(path: Path) -> None:
@@ -70,6 +78,10 @@ def _prepared(rig: Rig) -> tuple[dict[str, Callable[[], object]], dict[str, list
     ready[:] = 1
     tensors = rig.tensors()
 
+    def resume(*, later: bool) -> Resumed:
+        """As after a restart; training waits for the digest only before its first update."""
+        return load(ours, run.state, run.keeper._identities, Terms(later=later))
+
     def plain() -> None:
         with ours.open("rb", buffering=0) as file:
             rest = memoryview(ready)
@@ -87,21 +99,20 @@ def _prepared(rig: Rig) -> tuple[dict[str, Callable[[], object]], dict[str, list
         fill(found)
 
     def with_safetensors() -> None:
-        from safetensors.torch import load_file  # noqa: PLC0415 - the extra ``bench`` brings it
-
         fill(load_file(saved["safetensors"]))
 
     def with_dcp() -> None:
         dcp.load(tensors, storage_reader=dcp.FileSystemReader(saved["dcp"]))
 
     loaders = {
-        "plain read into ready memory": plain,
-        "ours": lambda: load(ours, run.state, run.keeper._identities, Terms()),
+        PLAIN: plain,
+        OURS: lambda: resume(later=True),
+        "ours, until the digest is known": lambda: resume(later=False),
         "torch.load, mapped": with_torch,
         "safetensors": with_safetensors,
         "DCP load": with_dcp,
     }
-    paths = [ours, ours, saved["torch"], saved["safetensors"]]
+    paths = [ours, ours, ours, saved["torch"], saved["safetensors"]]
     files = {name: [path] for name, path in zip(loaders, paths, strict=False)}
     files["DCP load"] = [path for path in saved["dcp"].iterdir() if path.is_file()]
     return loaders, files

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from safetensors.torch import save_file
 from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
 
@@ -171,8 +172,6 @@ def dcp_save(tensors: dict[str, Any], path: Path) -> None:
 
 def safetensors_save(tensors: dict[str, Any], path: Path) -> None:
     """One file of safetensors."""
-    from safetensors.torch import save_file  # noqa: PLC0415 - the extra ``bench`` brings it
-
     save_file(tensors, path)
 
 
