@@ -68,8 +68,10 @@ def test_a_trainer_in_the_runs_directory_is_found_and_loads(simple: Run, tmp_pat
 @pytest.mark.system
 @pytest.mark.parametrize("form", ["pt", "sharded"])
 def test_a_checkpoint_of_another_format_is_loaded_and_gone_on_from(
-    supervise: Callable[..., Daemon], tmp_path: Path, form: str
+    supervise: Callable[..., Daemon], tmp_path: Path, form: str, *, thorough: bool
 ) -> None:
+    if form == "pt" and not thorough:
+        pytest.skip("one file of torch is loaded here with --thorough")
     trainer = scripted(steps=60, rate=2000, every=20, format=form)
     daemon = supervise(trainer, every=20)
     assert daemon.start().wait() == 0
