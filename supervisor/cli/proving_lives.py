@@ -32,7 +32,7 @@ class LifeEndedError(StepkeeperError):
 
 
 class Life:
-    """A copy in ``run``; ``tell`` hears of each new step. A context that leaves nothing running."""
+    """A copy in ``run``, as a context that leaves nothing running; ``tell`` hears of each step."""
 
     def __init__(self, run: Path, tell: Callable[[int], None]) -> None:
         self.run = run

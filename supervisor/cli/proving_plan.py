@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from supervisor.cli import standing
 from supervisor.config import Config, load
 from supervisor.core.resume_verdict import CONTROLS
-from supervisor.errors import StepkeeperError, UnknownError
+from supervisor.errors import UnknownError, UsageError
 from supervisor.perform.scratch_runs import Sealed
 from supervisor.sidecars.checkpoints import SealRecord, scan
 
@@ -66,7 +66,7 @@ class Plan(NamedTuple):
 
 
 def plan(run: Path, steps: int | None, at: int | None) -> Plan:
-    """Choose. Raises StepkeeperError where the run cannot be trained that far."""
+    """Choose. Raises UsageError where the run cannot be trained that far."""
     config = load(run)
     seconds = _seconds(run)
     half = max(1, (steps + 1) // 2) if steps is not None else _half(run, config, seconds)
@@ -80,7 +80,7 @@ def plan(run: Path, steps: int | None, at: int | None) -> Plan:
             return found
     found = Plan(None, half, seconds)
     if found.last > config.steps:
-        raise StepkeeperError(
+        raise UsageError(
             f"cannot prove {run}: it ends at step {config.steps}, and {found.last} steps from "
             "nothing are needed; give fewer with --steps"
         )

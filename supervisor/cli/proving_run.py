@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from supervisor import clock
 from supervisor.cli import printing, standing
@@ -12,11 +12,20 @@ from supervisor.cli.proving_stage import stage
 from supervisor.cli.proving_trial import Trial
 from supervisor.cli.proving_view import View, report
 from supervisor.core.combination import identities
-from supervisor.core.resume_verdict import FAILED, PROVED, Comparison, Control, verdict
-from supervisor.errors import UnknownError, UsageError
+from supervisor.core.resume_verdict import (
+    FAILED,
+    PROVED,
+    Comparison,
+    Control,
+    repeats,
+    shares,
+    verdict,
+)
+from supervisor.errors import StepkeeperError, UnknownError, UsageError
 from supervisor.perform import scratch_runs, unattended
 from supervisor.perform.scratch_runs import Origin
 from supervisor.process.fingerprint import fingerprint
+from supervisor.sidecars import kept_settings
 from supervisor.sidecars.checkpoints import SealError, scan
 from supervisor.sidecars.events import created
 from supervisor.sidecars.resume_proof import (
@@ -33,8 +42,6 @@ from trainer.contract.checkpoint_format import (
     read_companion,
 )
 from trainer.contract.durable import write_file
-
-_CPU: Final = "cpu"
 
 
 def prove_run(
@@ -70,6 +77,8 @@ def prove_run(
                 write_file(place / NAME, encode(record))
     except (CheckpointFormatError, SealError) as error:
         raise UnknownError(f"cannot prove {run}: {error}") from None
+    except StepkeeperError as error:  # 1 is for a comparison that failed
+        raise error if error.exit_code != 1 else UnknownError(str(error)) from None
     view.clear()
     if as_json:
         facts = record.model_dump(mode="json", exclude={"schema_", "run"})
@@ -82,11 +91,12 @@ def prove_run(
 
 
 def _record(run: Path, text: bytes, trial: Trial) -> ProofModel:
-    word, why = verdict(trial.repeated, trial.resumed, trial.controls)
     events = run / "events.jsonl"
     first = created(events) if events.exists() else None
     chosen: Plan = trial.plan
     told = trial.companion.identities if trial.companion is not None else {}
+    lives = (trial.repeated, trial.resumed, trial.controls)
+    word, why = verdict(*lives, repeats=repeats(told))
     return ProofModel(
         run=str(first.facts["run"]) if first is not None else "",
         verdict=word,
@@ -112,14 +122,15 @@ def _control(one: Control) -> ControlModel:
 
 def _mind_the_device(run: Path, text: bytes, view: View, *, beside: bool) -> None:
     """Raise UsageError where two trainers would share a GPU and nobody asked for that."""
+    if standing.supervised(run) and kept_settings.newest(run) not in (None, text):
+        view.note("run.toml is not what is in force: what the next start would train is proved")
     if not standing.trained(run):
         return
-    gpus = fingerprint(run, text)["devices"]
-    if gpus and _device(run) != _CPU and not beside:
+    shared = shares(fingerprint(run, text)["devices"], _device(run))
+    if shared and not beside:
         raise UsageError(
-            f"cannot prove {run} while it trains: a second trainer would share "
-            f"{', '.join(dict.fromkeys(gpus))} with it and may find no memory; stop the run first, "
-            "or give --beside"
+            f"cannot prove {run} while it trains: a second trainer would share {shared} with it and"
+            " may find no memory there; stop the run first, or give --beside"
         )
     view.note("the run trains meanwhile: the proof takes processor and memory from it")
 

@@ -34,7 +34,12 @@ def stage(run: Path, output: Path | None) -> Iterator[Path]:
     place = run.with_name(f".{run.name}.proof") if output is None else output.absolute()
     if output is not None and os.path.lexists(place):
         raise UsageError(f"cannot prove into {output}: it is there already; give a new directory")
-    place.mkdir(mode=0o750, parents=output is not None, exist_ok=output is None)
+    try:
+        place.mkdir(mode=0o750, parents=output is not None, exist_ok=output is None)
+    except OSError as error:
+        raise UnknownError(
+            f"cannot prove {run}: {place}: {error.strerror}; name another folder with --output"
+        ) from None
     try:
         lock = take(place / LOCK, _LOCK_SECONDS)
     except LockHeldError as error:

@@ -68,7 +68,7 @@ class Trial:
 
     def _live(self, what: str, run: Path, above: int, last: int) -> tuple[Life, Sealed]:
         """One life to its first checkpoint above a step. Raises UnknownError."""
-        life = Life(run, lambda step: self._view.at(what, step, last))
+        life = Life(run, lambda step: self._view.at(what, step, last, 2 * self.plan.half))
         try:
             with life:
                 sealed = life.until_sealed(above)
@@ -114,7 +114,7 @@ class Trial:
 
         Raises UnknownError where it broke off behind its first step.
         """
-        life = Life(run, lambda step: self._view.at(what, step, self.last))
+        life = Life(run, lambda step: self._view.at(what, step, self.last, 2 * self.plan.half))
         try:
             with life:
                 sealed = life.until_sealed(self.last - 1)

@@ -15,6 +15,7 @@ class View:
         self._quiet = quiet
         self._moves = not quiet and sys.stderr.isatty()
         self._wide = 0
+        self._late: set[str] = set()
 
     def say(self, text: str) -> None:
         """One line."""
@@ -27,8 +28,13 @@ class View:
         self.clear()
         printing.note(text)
 
-    def at(self, life: str, step: int, last: int) -> None:
-        """The step that a life has done."""
+    def at(self, life: str, step: int, last: int, patience: int) -> None:
+        """The step that a life has done, of ``last``; so many steps beyond that it is told."""
+        if step >= last + patience and life not in self._late:
+            self._late.add(life)
+            self.say(
+                f"   {life}: at step {step}, and no checkpoint of step {last} is sealed so far"
+            )
         if self._moves:
             text = f"   {life}: step {step} of {last}"
             sys.stderr.write("\r" + text.ljust(self._wide))

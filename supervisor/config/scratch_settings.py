@@ -13,7 +13,7 @@ _KEEP = 10_000
 # What a proof must not do or be held up by; each table is replaced whole.
 _REPLACED: dict[str, dict[str, Any]] = {
     "restart": {"first": 0.01, "most": 0.01, "fall_back_after": 1, "give_up_after": 0.0},
-    "limits": {},
+    "limits": {"max_hours": 24.0},  # a proof that was killed leaves a life, which ends then
     "proof": {},
 }
 

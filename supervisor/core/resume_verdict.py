@@ -11,6 +11,7 @@ FACTS: Final = ("loss", "nonfinite", "arm", "lr", "data")
 STATES: Final = ("rng", "cursors", "schedule", "phase", "scaler")
 CONTROLS: Final = ("rng", "scheduler", "cursor", "m", "v", "phase")
 
+CPU: Final = "cpu"
 DIVERGED: Final = "diverged"
 REFUSED: Final = "refused"
 SAME: Final = "no difference"
@@ -114,18 +115,49 @@ def unequal(found: Sequence[Comparison]) -> str:
 
 
 def verdict(
-    repeated: Sequence[Comparison], resumed: Sequence[Comparison], controls: Sequence[Control]
+    repeated: Sequence[Comparison],
+    resumed: Sequence[Comparison],
+    controls: Sequence[Control],
+    *,
+    repeats: bool = True,
 ) -> tuple[str, str]:
     """What the lives prove, in a word, and why.
 
-    ``repeated`` compares two lives before the cut, which no resume parts: where they differ, the
-    trainer does not repeat itself, and bits say nothing. A proof needs a control that fails.
+    ``repeated`` compares two lives before the cut, which no resume parts: where they differ, or
+    the trainer says that it ``repeats`` nothing, bits say nothing. A proof needs a control that
+    fails.
     """
+    apart = unequal(resumed)
     if why := unequal(repeated):
         return NO_CLAIM, f"two lives differ before the cut, so no resume can be bit-equal: {why}"
-    if why := unequal(resumed):
-        return FAILED, f"the resumed life is not the uninterrupted one: {why}"
+    if apart and not repeats:
+        return NO_CLAIM, f"its device does not repeat itself: {apart}{_largest(resumed)}"
+    if apart:
+        return FAILED, f"the resumed life is not the uninterrupted one: {apart}"
     detected = [c.without for c in controls if c.result in (DIVERGED, REFUSED)]
     if not detected:
         return UNCONTROLLED, "no life without a state could be told from the others"
     return PROVED, f"resumed and uninterrupted are equal; detected without {', '.join(detected)}"
+
+
+def repeats(identities: Mapping[str, Any]) -> bool:
+    """Whether a trainer that says this of itself promises the same bits each time.
+
+    One that says nothing of its device is taken at its deeds.
+    """
+    versions, settings = identities.get("versions"), identities.get("settings")
+    device = versions.get("device", CPU) if isinstance(versions, dict) else CPU
+    train = settings.get("train") if isinstance(settings, dict) else None
+    deterministic = train.get("deterministic", True) if isinstance(train, dict) else True
+    return device == CPU or bool(deterministic)
+
+
+def shares(gpus: Sequence[str], device: object) -> str:
+    """The GPUs that a second trainer would share with one on ``device`` (None: it does not say)."""
+    return "" if device == CPU else ", ".join(dict.fromkeys(gpus))
+
+
+def _largest(found: Sequence[Comparison]) -> str:
+    known = {c.what: c.deviation for c in found if c.deviation}
+    told = ", ".join(f"{what} {apart:.3g}" for what, apart in known.items())
+    return f"; largest deviations: {told}" if told else ""

@@ -50,7 +50,7 @@ def test_only_when_it_saves_and_what_ends_it_differs(tmp_path: Path) -> None:
     python, script, *rest = found["trainer"]["command"]
     assert (python, script) == ("{python}", str(tmp_path / "train.py"))
     assert rest == ["--data", str(tmp_path / "data.bin"), "./other", "{run}"]
-    assert "limits" not in found
+    assert found["limits"] == {"max_hours": 24.0}
     assert "proof" not in found  # a run that asks for a proof is proved all the same
 
 

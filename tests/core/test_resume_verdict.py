@@ -20,6 +20,8 @@ from supervisor.core.resume_verdict import (
     Control,
     difference,
     phases,
+    repeats,
+    shares,
     states,
     steps,
     unequal,
@@ -115,6 +117,34 @@ def test_a_proof_needs_equal_lives_and_a_control_that_fails(
     repeated: list[Comparison], resumed: list[Comparison], controls: list[Control], word: str
 ) -> None:
     assert verdict(repeated, resumed, controls)[0] == word
+
+
+def test_a_device_that_does_not_repeat_itself_fails_nobody_and_proves_nothing() -> None:
+    word, why = verdict(GOOD, BAD, [], repeats=False)
+    assert word == NO_CLAIM
+    assert why.endswith("weights: at step 9; largest deviations: weights 1e-09")
+    assert verdict(GOOD, GOOD, DETECTED, repeats=False)[0] == PROVED  # it did, as it turned out
+
+
+@pytest.mark.parametrize(
+    ("device", "deterministic", "expected"),
+    [("cpu", False, True), ("NVIDIA H200", True, True), ("NVIDIA H200", False, False)],
+)
+def test_only_a_gpu_without_deterministic_settings_is_excused(
+    device: str, *, deterministic: bool, expected: bool
+) -> None:
+    told = {
+        "versions": {"device": device},
+        "settings": {"train": {"deterministic": deterministic}},
+    }
+    assert repeats(told) is expected
+    assert repeats({"code": "of another trainer"})
+
+
+def test_a_gpu_is_shared_unless_the_trainer_says_that_it_uses_none() -> None:
+    gpus = ["NVIDIA H200", "NVIDIA H200"]
+    assert shares(gpus, "NVIDIA H200") == shares(gpus, None) == "NVIDIA H200"
+    assert shares(gpus, "cpu") == shares([], None) == ""
 
 
 NOW = {"command": ["x"], "settings": {"train": {"lr": 0.1}}, "code": "c" * 64}
