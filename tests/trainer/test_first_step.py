@@ -13,10 +13,18 @@ import pytest
 import torch
 
 from tests.trainer.tiny import TRAIN, Life, live, make_run
+from trainer.contract.checkpoint_format import FORMATS
 from trainer.contract.wire import Step
 from trainer.data import Cursor
 from trainer.errors import RefusedError
 from trainer.run import Run
+
+
+@pytest.fixture(params=FORMATS)
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A tiny run, in each format."""
+    checkpoint = {"every_steps": 1000, "format": request.param}
+    return make_run(tmp_path / "run", checkpoint=checkpoint)
 
 
 @pytest.fixture
@@ -32,7 +40,7 @@ def refused(life: Life, change: Callable[[Run], None], run: Path) -> str:
         live(run, attempt=2, resume=life.newest(), change=change)
     assert b'"report":"step"' not in reports.read_bytes()
     text = str(caught.value)
-    assert text.startswith("cannot resume from step_000005.bin: ")
+    assert text.startswith(f"cannot resume from {life.newest().name}: ")
     return text
 
 
