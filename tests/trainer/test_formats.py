@@ -55,11 +55,10 @@ def payload(path: Path) -> dict[str, Any]:
     return read_one_file(path) if form_of(path.name) == "pt" else read_sharded(path)
 
 
-@pytest.fixture(scope="module", params=["step", "sequence"])
-def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Life:
-    """A life without interruption, in each mix."""
-    folder = tmp_path_factory.mktemp(request.param)
-    return live(make_run(folder / "run", data={"mix": request.param}))
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Life:
+    """A life without interruption, in which every sequence draws its own arm."""
+    return live(make_run(tmp_path_factory.mktemp("whole") / "run", data={"mix": "sequence"}))
 
 
 def again(whole: Life, tmp_path: Path, form: str, **more: object) -> Path:
