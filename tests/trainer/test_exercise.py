@@ -255,13 +255,13 @@ TAMPERED: list[tuple[str, Callable[[dict[str, Any]], None], tuple[str, str, str]
 
 @pytest.mark.parametrize(("name", "change", "found"), TAMPERED)
 def test_every_comparison_can_fail(
-    proof: Proof,
+    exercise_lives: Path,
     tmp_path: Path,
     name: str,
     change: Callable[[dict[str, Any]], None],
     found: tuple[str, str, str],
 ) -> None:
-    folder = copy(proof.folder, tmp_path, "pt")
+    folder = copy(exercise_lives, tmp_path, "pt")
     edit(folder, "pt", name, change)
     assert verify(folder, "pt") == 1
     assert found in failed(folder, "pt")
