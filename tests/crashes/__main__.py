@@ -14,6 +14,7 @@ from tests.crashes import survey
 from tests.crashes.life import Recording, record
 from tests.crashes.lives import live_on
 from tests.support.crash_fs.operations import NoCompilerError
+from trainer.contract.checkpoint_format import FORMATS
 
 
 def main(words: list[str]) -> int:
@@ -22,7 +23,7 @@ def main(words: list[str]) -> int:
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="stepkeeper-crashes-") as folder:
         try:
-            recording = record(Path(folder))
+            recording = record(Path(folder), given.format)
         except NoCompilerError as error:
             sys.stderr.write(f"{error}\n")
             return 2
@@ -55,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.crashes", description=__doc__)
     parser.add_argument("--depth", type=int, default=1, help="choices that differ from an anchor")
     parser.add_argument("--part", type=int, default=1, help="recover from each N-th state only")
+    parser.add_argument("--format", choices=FORMATS, default="bin", help="of the checkpoints")
     parser.add_argument("--lives", type=int, default=200, help="real lives from so many states")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     return parser

@@ -8,7 +8,7 @@ _ROWS = (
     ("ledger", r"demo\.loss\.json"),
     ("reports", r"attempts/\d+/reports\.jsonl"),
     ("attempt records", r"attempts(/\d+(/attempt\.json)?)?"),
-    ("checkpoint .bin", r"checkpoints/step_\d+\.bin"),
+    ("checkpoints", r"checkpoints/step_\d+\.(bin|pt|sharded(/.*)?)"),
     ("companions", r"checkpoints/step_\d+\.json"),
     ("seals", r"checkpoints/step_\d+\.seal\.json"),
     ("superseded", r"checkpoints/superseded.*"),
@@ -24,12 +24,11 @@ _ROWS = (
 )
 OTHER = "folders, locks, output"
 ROWS = (*(name for name, _ in _ROWS), OTHER)
-_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp")
+_TEMPORARY = re.compile(r"((?:[^/]+/)*)\.(?:deleted\.)?([^/]+)\.[0-9a-f]{12}\.tmp((?:/.*)?)")
 
 
 def artefact(path: str) -> str:
     """The row that a path belongs to; a temporary name counts as the file it is to become."""
-    folder, slash, name = path.rpartition("/")
-    if found := _TEMPORARY.fullmatch(name):
-        path = folder + slash + found[1]
+    if found := _TEMPORARY.fullmatch(path):
+        path = "".join(found.groups())
     return next((row for row, form in _ROWS if re.fullmatch(form, path)), OTHER)

@@ -29,30 +29,34 @@ class Recording:
     start: Content
     operations: tuple[Operation, ...]
     end: Content
+    form: str = "bin"
 
     def writers(self) -> int:
         """How many processes took part."""
         return len({done.pid for done in self.operations})
 
 
-def trainer(steps: int, **faults: object) -> list[str]:
+def trainer(steps: int, form: str, **faults: object) -> list[str]:
     """The command of the scripted trainer, for the recording and for the lives after a crash."""
-    return scripted(steps=steps, **_TRAINER, **faults)
+    return scripted(steps=steps, format=form, **_TRAINER, **faults)
 
 
-def record(folder: Path) -> Recording:
-    """Live it and read the recording. Raises RuntimeError for one that does not explain the end."""
+def record(folder: Path, form: str = "bin") -> Recording:
+    """Live it, with checkpoints of that format, and read the recording.
+
+    Raises RuntimeError for one that does not explain the end.
+    """
     shim = build_shim(folder)
     for number in range(TRIES):
-        found = _lived(folder, f"life-{number}", shim)
+        found = _lived(folder, f"life-{number}", shim, form)
         if found is not None:
             return found
     raise RuntimeError("cannot record: what was recorded does not lead to what is on the disk")
 
 
-def _lived(folder: Path, name: str, shim: Path) -> Recording | None:
+def _lived(folder: Path, name: str, shim: Path, form: str) -> Recording | None:
     faults = {"corrupt_at": 30, "corrupt": "nan", "kill_at": 35, "attempts": 1, "rate": 20}
-    run = make_run(folder / name, trainer(100_000, **faults), every=EVERY)
+    run = make_run(folder / name, trainer(100_000, form, **faults), every=EVERY)
     log = folder / f"{name}.operations"
     start = snapshot(run.path)
     env = {"LD_PRELOAD": str(shim), "CRASH_ROOT": str(run.path), "CRASH_LOG": str(log)}
@@ -67,7 +71,7 @@ def _lived(folder: Path, name: str, shim: Path) -> Recording | None:
         disk.apply(done)
     end = snapshot(run.path)
     shutil.rmtree(run.path)  # a run has one directory, and its copies are to be kept
-    return Recording(start, operations, end) if disk.content() == end else None
+    return Recording(start, operations, end, form) if disk.content() == end else None
 
 
 def _live(daemon: Daemon, env: dict[str, str]) -> None:

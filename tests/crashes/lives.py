@@ -25,7 +25,7 @@ def live_on(run: Path, truth: Truth, floor: Floor) -> str:
     """Empty, or the reason of a refusal. Raises Broken."""
     steps = max(*truth.steps, floor.ledger) + BEYOND
     lines = (run / "run.toml").read_text().split("\n")
-    words = json.dumps(trainer(steps, rate=RATE))
+    words = json.dumps(trainer(steps, truth.form, rate=RATE))
     kept = [f"command = {words}" if line.startswith("command = ") else line for line in lines]
     (run / "run.toml").write_text("\n".join(kept))
     log = run.with_name(f"{run.name}.log")

@@ -18,6 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from supervisor.cli.audit_shards import shard_faults
 from supervisor.config import load
 from supervisor.core.messages import LedgerPosition, Reports
 from supervisor.daemon.recovery import Recovered, recover
@@ -46,10 +47,14 @@ class Broken(Exception):  # noqa: N818 - a law is broken; no error of a program
 
 @dataclass(frozen=True)
 class Truth:
-    """What the recorded trainers reported, by step; ``boot`` is the boot id in the records."""
+    """What the recorded trainers reported, by step; ``boot`` is the boot id in the records.
+
+    ``form`` is the format of their checkpoints.
+    """
 
     steps: dict[int, Step]
     boot: bytes
+    form: str
 
     def between(self, first: int, last: int) -> list[Step]:
         """These steps; beyond the recording, the last one's facts go on."""
@@ -176,9 +181,12 @@ def _hold_to_floor(run: Path, recovered: Recovered, floor: Floor) -> None:
 
 
 def _hold_checkpoint(run: Path, seal: SealRecord) -> None:
-    data = (run / "checkpoints" / seal.bin.name).read_bytes()
+    path = run / "checkpoints" / seal.bin.name
+    data = (path / "index.json" if path.is_dir() else path).read_bytes()
     if sha256(data).hexdigest() != seal.bin.sha256:
-        raise Broken(f"the seal of step {seal.step} is used, its .bin is not what was sealed")
+        raise Broken(f"the seal of step {seal.step} is used, what it sealed is another")
+    if path.is_dir() and (wrong := [*shard_faults(path, {}, lambda _: None)]):
+        raise Broken(f"the seal of step {seal.step} is used, and of its shards {wrong[0]}")
     companion = (run / "checkpoints" / seal.bin.name).with_suffix(".json").read_bytes()
     if sha256(companion).hexdigest() != seal.companion:
         raise Broken(f"the seal of step {seal.step} is used, its companion is another")

@@ -78,7 +78,7 @@ def truth_of(recording: Recording) -> Truth:
         if path.endswith("reports.jsonl") and data:
             reports = map(read_report, data.split(b"\n")[:-1])
             steps |= {report.step: report for report in reports if isinstance(report, Step)}
-    return Truth(steps, boot_id().encode("ascii"))
+    return Truth(steps, boot_id().encode("ascii"), recording.form)
 
 
 def states(recording: Recording, depth: int, part: int = 1, first: int = 0) -> Iterator[State]:

@@ -26,11 +26,25 @@ PART = 300
 LIVES = 3
 
 
-@pytest.fixture(scope="module")
-def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+def recorded(factory: pytest.TempPathFactory, form: str) -> Recording:
     if not any(shutil.which(name) for name in ("cc", "gcc", "clang")):
         pytest.skip("needs a C compiler: neither cc, gcc nor clang is on the path")
-    return record(tmp_path_factory.mktemp("recorded"))
+    return record(factory.mktemp("recorded"), form)
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    return recorded(tmp_path_factory, "bin")
+
+
+@pytest.fixture(scope="module")
+def of_folders(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Recording:
+    """A life whose checkpoints are folders of shards."""
+    if not request.config.getoption("--thorough"):
+        pytest.skip("another format: run it with --thorough")
+    return recorded(tmp_path_factory, "sharded")
 
 
 def test_a_recorded_life_writes_everything_that_a_run_has(recording: Recording) -> None:
@@ -92,6 +106,23 @@ def test_a_sync_that_the_program_forgot_would_be_found(
     assert tally.failed[survey.TOTAL] + tally.refused[survey.TOTAL] == 1
 
 
+def test_a_part_of_the_crash_states_of_folders_is_recovered_from(of_folders: Recording) -> None:
+    tally = survey.judge(of_folders, survey.states(of_folders, 1, PART, 7))
+    assert tally.examples == []
+    assert tally.reasons == {}
+    assert tally.states["checkpoints"] > 10
+    assert tally.recovered[survey.TOTAL] > 100
+
+
+@pytest.mark.parametrize(("kind", "name"), [("F", "model.shard-001.pt"), ("D", ".sharded")])
+def test_a_sync_inside_of_a_folder_that_was_forgotten_would_be_found(
+    of_folders: Recording, kind: str, name: str
+) -> None:
+    forgetful = without(of_folders, kind, name)
+    tally = survey.judge(forgetful, survey.states(forgetful, 1, 23), patience=1)
+    assert tally.failed[survey.TOTAL] + tally.refused[survey.TOTAL] == 1
+
+
 def test_a_rename_is_never_half_done(recording: Recording) -> None:
     disk = Disk(recording.start)
     for done in recording.operations[:120]:
@@ -121,3 +152,31 @@ def test_what_was_synced_is_in_every_state() -> None:
     assert found[3] == {b"first"}
     assert all(data.startswith(b"first") for data in found[4])
     assert b"firstsec" in found[4]
+
+
+def test_a_folder_that_is_renamed_is_whole_under_one_name() -> None:
+    """The same, by the writing of a folder."""
+    temporary = ".kept.0123456789ab.tmp"
+    disk = Disk({})
+    calls = [
+        Operation(1, "M", temporary),
+        Operation(1, "C", f"{temporary}/a", inode=5),
+        Operation(1, "W", inode=5, data=b"part"),
+        Operation(1, "F", inode=5),
+        Operation(1, "D", temporary),
+        Operation(1, "R", temporary, "kept"),
+        Operation(1, "D", ""),
+    ]
+    found = []
+    for done in calls:
+        disk.apply(done)
+        names = [state.content for state in states_of(disk, 1)]
+        found.append({tuple(sorted(content.items())) for content in names})
+    whole = (("kept", None), ("kept/a", b"part"))
+    begun = ((temporary, None), (f"{temporary}/a", b"part"))
+    assert found[5] == {(), begun, whole}
+    assert found[6] == {whole}
+    disk.apply(Operation(1, "R", "kept", "moved"))
+    disk.apply(Operation(1, "D", ""))
+    assert disk.content() == {"moved": None, "moved/a": b"part"}
+    assert {path for state in states_of(disk, 1) for path in state.content} == {"moved", "moved/a"}

@@ -7,13 +7,15 @@ what fsync of a folder returned for is in the folder, and a rename is done or no
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
 from tests.support.crash_fs.operations import Operation
 
-TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
-FOLDER = -1
+TEMPORARY = re.compile(r"(?:.*/)?\..+\.[0-9a-f]{12}\.tmp(?:/.*)?")
+NAME = -1  # of a choice: it is about a name
+FIRST_FOLDER = -2  # every folder has a number of its own, from here down
 
 Content = dict[str, bytes | None]
 
@@ -56,7 +58,8 @@ class File:
 class Disk:
     """``now`` is what a reader sees; ``bindings`` what each name has meant since its folder's sync.
 
-    A binding is the number of a file, FOLDER, or None for nothing. The first one is durable.
+    A binding is the number of a file or a folder, or None for nothing. The first one is durable.
+    What is in a folder that was renamed has both paths until the old name is durably gone.
     """
 
     def __init__(self, start: Content) -> None:
@@ -66,13 +69,19 @@ class Disk:
         self.bindings: dict[str, list[int | None]] = {}
         self.known: dict[tuple[int, int, str], tuple[bytes, bytes]] = {}
         self._inodes: dict[int, int] = {}
+        self._folders = FIRST_FOLDER
         for path, data in start.items():
-            self.now[path] = self.durable[path] = FOLDER if data is None else self._new(data)
+            number = self._new_folder() if data is None else self._new(data)
+            self.now[path] = self.durable[path] = number
 
     def _new(self, data: bytes = b"") -> int:
         number = len(self.files)
         self.files[number] = File(bytearray(data), data)
         return number
+
+    def _new_folder(self) -> int:
+        self._folders -= 1
+        return self._folders + 1
 
     def apply(self, done: Operation) -> str:
         """Follow one operation; the path that it touched, empty for a file without a name."""
@@ -85,6 +94,8 @@ class Disk:
                 return self._on_file(done)
             case "R":
                 number = self.now[done.path]
+                if is_folder(number):
+                    self._move_inside(done.path, done.to)
                 self._bind(done.to, number)
                 self._bind(done.path, None)
                 return done.to
@@ -94,7 +105,7 @@ class Disk:
             case "U" | "X":
                 self._bind(done.path, None)
             case "M":
-                self._bind(done.path, FOLDER)
+                self._bind(done.path, self._new_folder())
             case "D":
                 self._sync_folder(done.path)
         return done.path
@@ -119,18 +130,31 @@ class Disk:
         else:
             self.now[path] = number
 
+    def _move_inside(self, source: str, target: str) -> None:
+        """What is in a folder is found under its new name; under the old one, if that stays."""
+        inside = {path: target + path.removeprefix(source) for path in below(source, self.now)}
+        for path, moved in inside.items():
+            self.now[moved] = self.now.pop(path)
+            if path in self.durable:
+                self.durable[moved] = self.durable[path]
+            if path in self.bindings:
+                self.bindings[moved] = list(self.bindings[path])
+
     def _sync_folder(self, folder: str) -> None:
         for path in [path for path in self.bindings if parent_of(path) == folder]:
             last = self.bindings.pop(path)[-1]
             if last is None:
                 self.durable.pop(path, None)
+                for gone in [*below(path, self.durable), *below(path, self.bindings)]:
+                    self.durable.pop(gone, None)
+                    self.bindings.pop(gone, None)
             else:
                 self.durable[path] = last
 
     def content(self) -> Content:
         """What a reader sees now."""
         return {
-            path: None if number == FOLDER else bytes(self.files[number].data)
+            path: None if is_folder(number) else bytes(self.files[number].data)
             for path, number in self.now.items()
         }
 
@@ -140,7 +164,17 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
+def below(folder: str, paths: Iterable[str]) -> list[str]:
+    """Those of the paths that lead into a folder."""
+    return [path for path in paths if path.startswith(f"{folder}/")]
+
+
+def is_folder(number: int) -> bool:
+    """Whether that is the number of a folder."""
+    return number <= FIRST_FOLDER
+
+
 @cache
 def is_temporary(path: str) -> bool:
-    """Whether this is a name of a file on its way to another name."""
-    return TEMPORARY.fullmatch(path.rpartition("/")[2]) is not None
+    """Whether this is a name of a file or folder on its way to another name, or in such a one."""
+    return TEMPORARY.fullmatch(path) is not None

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import combinations, product
 
-from tests.support.crash_fs.disk import FOLDER, Content, Disk, File, is_temporary, parent_of
+from tests.support.crash_fs.disk import (
+    NAME,
+    Content,
+    Disk,
+    File,
+    is_folder,
+    is_temporary,
+    parent_of,
+)
 
 LEFT_OUT = ("output.log", "run.lock", "trainer.lock", "supervisor.log")
 _TEMPORARIES = "(temporaries)"
@@ -26,7 +34,7 @@ class Axis:
     """One choice: what it is about, and how many ways there are; the first is "it arrived"."""
 
     what: str
-    number: int  # of the file, or FOLDER for a name
+    number: int  # of the file, or NAME
     ways: tuple[int | str | None, ...]
 
 
@@ -50,7 +58,7 @@ def axes_of(disk: Disk) -> list[Axis]:
         if not is_temporary(path) and path.rpartition("/")[2] not in LEFT_OUT:
             ways = tuple(dict.fromkeys((bound[-1], *bound[-2:-1], bound[0])))
             if len(ways) > 1:
-                axes.append(Axis(path, FOLDER, ways))
+                axes.append(Axis(path, NAME, ways))
     interesting = {number for axis in axes for number in axis.ways if isinstance(number, int)}
     names = {number: path for path, number in disk.now.items()}
     for number, file in disk.files.items():
@@ -60,7 +68,7 @@ def axes_of(disk: Disk) -> list[Axis]:
         if file.pending and (number in names or number in interesting):
             axes.append(Axis(name, number, tuple(dict.fromkeys(_variants(file)))))
     if any(is_temporary(path) for path in disk.bindings):
-        axes.append(Axis(_TEMPORARIES, FOLDER, ("none", "all")))
+        axes.append(Axis(_TEMPORARIES, NAME, ("none", "all")))
     return axes
 
 
@@ -136,9 +144,7 @@ def _anchors(axes: list[Axis], depth: int) -> Iterator[tuple[list[int | str | No
     yield [axis.ways[0] for axis in axes], depth
     yield [_durable(axis) for axis in axes], depth
     for way in ("nothing", "zeros"):
-        held = [
-            way if axis.number != FOLDER and way in axis.ways else axis.ways[0] for axis in axes
-        ]
+        held = [way if axis.number != NAME and way in axis.ways else axis.ways[0] for axis in axes]
         yield held, depth - 1
 
 
@@ -146,7 +152,7 @@ def _durable(axis: Axis) -> int | str | None:
     """The way in which nothing of it arrived."""
     if axis.what == _TEMPORARIES:
         return "none"
-    return axis.ways[1 if axis.number != FOLDER else -1]
+    return axis.ways[1 if axis.number != NAME else -1]
 
 
 def bare(disk: Disk) -> Chosen:
@@ -168,7 +174,7 @@ def state_of(disk: Disk, axes: list[Axis], chosen: Ways) -> Chosen:
         if axis.what == _TEMPORARIES:
             temporaries = way == "all"
             continue
-        if axis.number == FOLDER:
+        if axis.number == NAME:
             names[axis.what] = way if isinstance(way, int) else None
         else:
             data[axis.number] = str(way)
@@ -179,8 +185,12 @@ def state_of(disk: Disk, axes: list[Axis], chosen: Ways) -> Chosen:
 
 
 def _settle_temporaries(disk: Disk, names: dict[str, int | None], *, wanted: bool) -> None:
-    """Only files without another name here have one: a rename is done or not done, never both."""
-    bound = {number for path, number in names.items() if not is_temporary(path)}
+    """Only what has no other name here has one: a rename is done or not done, never both."""
+    bound = {
+        number
+        for path, number in names.items()
+        if not is_temporary(path) and _is_reached(path, names)
+    }
     for path in disk.bindings.keys() | names.keys():
         if not is_temporary(path):
             continue
@@ -190,6 +200,12 @@ def _settle_temporaries(disk: Disk, names: dict[str, int | None], *, wanted: boo
         number = next((n for n in reversed(meant) if n is not None), None)
         if wanted and number is not None and number not in bound:
             names[path] = number
+
+
+def _is_reached(path: str, names: dict[str, int | None]) -> bool:
+    """Whether every folder that leads to a path is there."""
+    above = parent_of(path)
+    return not above or (names.get(above) is not None and _is_reached(above, names))
 
 
 def _materialised(
@@ -205,7 +221,7 @@ def _materialised(
         if number is None or (above and content.get(above, b"") is not None):
             continue  # the folder it was in did not arrive
         content[path] = None
-        if number != FOLDER:
+        if not is_folder(number):
             if first.setdefault(number, path) != path:
                 links[path] = first[number]
             content[path], hashed = _arrived_once(disk, number, data.get(number, "all"))
