@@ -146,7 +146,8 @@ def same(one: object, two: object) -> bool:
         bits = one.dtype == two.dtype and one.shape == two.shape
         return bits and one.contiguous().numpy().tobytes() == two.contiguous().numpy().tobytes()
     if isinstance(one, dict) and isinstance(two, dict):
-        return list(one) == list(two) and all(same(one[key], two[key]) for key in one)
+        alike = type(one) is type(two) and list(one) == list(two)
+        return alike and all(same(one[key], two[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(two, list | tuple):
         return len(one) == len(two) and all(map(same, one, two))
     return type(one) is type(two) and repr(one) == repr(two)  # a float's tells all of its bits

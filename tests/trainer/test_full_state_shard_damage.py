@@ -200,6 +200,17 @@ def test_a_state_of_the_optimizer_that_no_shard_has_is_named(folder: Path) -> No
         read_sharded(folder)
 
 
+def test_a_meta_file_that_lists_other_keys_is_named(folder: Path) -> None:
+    meta = torch.load(folder / "meta.pt", weights_only=True)  # noqa: TID251 - to spoil it
+    meta["model"].append("more")
+    torch.save(meta, folder / "meta.pt")
+    data = (folder / "meta.pt").read_bytes()
+    change = {"bytes": len(data), "sha256": sha256(data).hexdigest()}
+    edit(lambda record: record["meta"].update(change))(folder)
+    with pytest.raises(CorruptError, match=r"meta.pt and shards differ in the model: more"):
+        read_sharded(folder)
+
+
 def test_something_that_is_no_shard_is_refused(folder: Path) -> None:
     _replace(folder, 0, {"model": {}})
     with pytest.raises(SchemaError, match=f"{FIRST} is no shard"):

@@ -111,6 +111,11 @@ def test_the_moments_lie_beside_their_weights_so_the_meta_file_is_small(
     sizes = {path.name: path.stat().st_size for path in (tmp_path / "x.sharded").iterdir()}
     assert sizes["meta.pt"] < 1 << 16
     assert max(sizes.values()) > 3 << 20
+    for number in range(2):
+        path = tmp_path / f"x.sharded/model.shard-{number:03d}.pt"
+        shard = torch.load(path, weights_only=True)  # noqa: TID251 - one file of several
+        names = payload["structure"]["parameters"][0]
+        assert {names[at] for at in shard["optimizer"]} == set(shard["model"]) & set(names)
     assert same(read_sharded(tmp_path / "x.sharded"), payload)
 
 
@@ -147,12 +152,16 @@ def test_a_full_disk_leaves_nothing_behind(payload: Payload, tmp_path: Path) -> 
     roots = {"one": tmp_path / "one", "two": tmp_path / "two"}
     for root in roots.values():
         root.mkdir()
-    plan = CrashFs(at=40, error=errno.ENOSPC, times=1000)
+    counting = CrashFs()
+    with crash_fs(counting):
+        write_sharded(tmp_path / "count", payload, shards=2, shard_roots=roots)
     before = sorted(tmp_path.rglob("*"))
-    with crash_fs(plan), pytest.raises(OSError, match="No space left") as caught:
-        write_sharded(tmp_path / "x.sharded", payload, shards=2, shard_roots=roots)
-    assert caught.value.errno == errno.ENOSPC
-    assert sorted(tmp_path.rglob("*")) == before
+    for at in (40, counting.calls - 4):  # in a shard, and in the index when all shards stand
+        plan = CrashFs(at=at, error=errno.ENOSPC, times=1000)
+        with crash_fs(plan), pytest.raises(OSError, match="No space left") as caught:
+            write_sharded(tmp_path / "x.sharded", payload, shards=2, shard_roots=roots)
+        assert caught.value.errno == errno.ENOSPC
+        assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_folder_that_is_there_is_not_written_over_unless_asked(
