@@ -47,6 +47,14 @@ def folder(payload: Payload, tmp_path: Path) -> Path:
     return tmp_path / "step.sharded"
 
 
+@pytest.fixture
+def roots(tmp_path: Path) -> dict[str, Path]:
+    """Two disks."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    return {"one": tmp_path / "one", "two": tmp_path / "two"}
+
+
 # Splits.
 
 SIZES = {"a.weight": 100, "a.bias": 5, "b.weight": 60, "b.bias": 5, "scale": 50, "c.weight": 40}
@@ -148,10 +156,9 @@ def test_killed_at_any_write_or_sync_no_folder_or_a_whole_one_is_visible(
     assert same(read_sharded(last), payload)
 
 
-def test_a_full_disk_leaves_nothing_behind(payload: Payload, tmp_path: Path) -> None:
-    roots = {"one": tmp_path / "one", "two": tmp_path / "two"}
-    for root in roots.values():
-        root.mkdir()
+def test_a_full_disk_leaves_nothing_behind(
+    payload: Payload, tmp_path: Path, roots: dict[str, Path]
+) -> None:
     counting = CrashFs()
     with crash_fs(counting):
         write_sharded(tmp_path / "count", payload, shards=2, shard_roots=roots)
@@ -162,6 +169,18 @@ def test_a_full_disk_leaves_nothing_behind(payload: Payload, tmp_path: Path) -> 
             write_sharded(tmp_path / "x.sharded", payload, shards=2, shard_roots=roots)
         assert caught.value.errno == errno.ENOSPC
         assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_sync_that_fails_behind_the_rename_leaves_a_visible_folder_complete(
+    payload: Payload, tmp_path: Path, roots: dict[str, Path]
+) -> None:
+    counting = CrashFs()
+    with crash_fs(counting):
+        write_sharded(tmp_path / "count", payload, shards=2, shard_roots=roots)
+    plan = CrashFs(at=counting.calls, error=errno.EIO)
+    with crash_fs(plan), pytest.raises(OSError, match="Errno 5"):
+        write_sharded(tmp_path / "x.sharded", payload, shards=2, shard_roots=roots)
+    assert same(read_sharded(tmp_path / "x.sharded", shard_roots=roots), payload)
 
 
 def test_a_folder_that_is_there_is_not_written_over_unless_asked(
@@ -212,14 +231,6 @@ def test_a_writer_that_is_killed_leaves_whole_folders_alone(tmp_path: Path) -> N
 
 
 # Roots.
-
-
-@pytest.fixture
-def roots(tmp_path: Path) -> dict[str, Path]:
-    """Two disks."""
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    return {"one": tmp_path / "one", "two": tmp_path / "two"}
 
 
 def test_shards_may_lie_in_named_roots(

@@ -82,12 +82,17 @@ def write_sharded(  # noqa: PLR0913 - independent choices, given by name
             durable.remove_folder(folder)
         durable.publish(temporary, folder)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        for place in places:
-            with contextlib.suppress(OSError):
-                place.path.unlink()
+        if temporary.exists():  # else the folder is visible, and what it names stays
+            _discard(temporary, places)
         raise
     return written
+
+
+def _discard(temporary: Path, places: list[_Place]) -> None:
+    shutil.rmtree(temporary, ignore_errors=True)
+    for place in places:
+        with contextlib.suppress(OSError):
+            place.path.unlink()
 
 
 def _write_files(
