@@ -58,7 +58,7 @@ def test_a_killed_trainer_goes_on_to_the_bit_and_a_pivot_keeps_the_weights(
     assert {form_of(seal["bin"]["name"]) for seal in seals} == {form}
     [replay] = run.events("replay")
     assert replay["proved"] >= 5
-    assert replay["differed"] == 0
+    assert replay["differed"] is None
     steps = [line["step"] for line in run.ledger()]
     assert steps == list(range(1, steps[-1] + 1))
     assert run.events("checkpoint-rejected") == []
