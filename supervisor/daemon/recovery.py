@@ -76,7 +76,7 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
         say(f"the record of attempt {lost} is {how}, as a power cut leaves it", alarm=True)
     last = attempts.last(run)
     parts = open_parts(config, head, rewound, fresh=last is None)
-    go_on_deleting(config)
+    go_on_deleting(parts)
     if not visiting:
         put_in_force(parts)
     policy = policy_in_force(config, parts, journal, fresh=last is None)

@@ -25,6 +25,7 @@ from supervisor.perform.effects import carry_out
 from supervisor.perform.intent import read_intent
 from supervisor.perform.output import say
 from supervisor.perform.parts import Parts
+from supervisor.perform.retaining import wait_for_deletions
 from supervisor.perform.wording import name, reason, words
 from supervisor.sidecars.checkpoints import SealError
 
@@ -71,6 +72,7 @@ class Performer:
         """Finish what was submitted and end the thread; what finds no room is only named."""
         self._queue.put(None)
         self._thread.join()
+        wait_for_deletions(self.parts)
 
     def _work(self) -> None:
         retry_at = 0.0

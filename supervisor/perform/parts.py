@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 
 from supervisor.config import Config
 from supervisor.perform.reserve import Reserve
@@ -20,6 +21,7 @@ class Parts:
 
     ``newest_seal`` is the digest of the seal that the next one follows, ``newest_bytes`` the size
     of its checkpoint; ``trainers`` are the identities whose leftovers are ended before an attempt.
+    ``deletions`` give back the blocks of what was deleted.
     """
 
     config: Config
@@ -31,6 +33,7 @@ class Parts:
     newest_bytes: int = 0
     child: Child | None = None
     trainers: tuple[Identity, ...] = ()
+    deletions: list[Thread] = field(default_factory=list)
 
     @property
     def reserve(self) -> Reserve:

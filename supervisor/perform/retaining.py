@@ -8,7 +8,6 @@ from pathlib import Path
 from threading import Thread
 
 from supervisor import clock
-from supervisor.config import Config
 from supervisor.core.messages import Retain, Retained
 from supervisor.core.retention import Fate, Held, Marks, Retention, judge
 from supervisor.errors import StepkeeperError
@@ -19,6 +18,8 @@ from supervisor.sidecars import archive
 from supervisor.sidecars.checkpoints import marks
 from supervisor.sidecars.checkpoints.holdings import delete, finish_deletions, holdings
 from supervisor.sidecars.checkpoints.presence import measure, sealed_path
+
+_PATIENCE_SECONDS = 30.0
 
 
 def survey(
@@ -70,17 +71,24 @@ def _delete(parts: Parts, held: Held) -> bool:
         say(f"cannot delete {held.name}: {error.strerror or error}; it stays", alarm=True)
         return False
     if free is not None:
-        _beside(free)
+        _beside(parts, free)
     return True
 
 
-def go_on_deleting(config: Config) -> None:
+def go_on_deleting(parts: Parts) -> None:
     """Complete what the death of an earlier supervisor cut short. Raises OSError."""
-    for free in finish_deletions(config.run / "checkpoints", config.shard_roots):
-        _beside(free)
+    for free in finish_deletions(parts.checkpoints, parts.config.shard_roots):
+        _beside(parts, free)
 
 
-def _beside(free: Callable[[], None]) -> None:
+def wait_for_deletions(parts: Parts) -> None:
+    """Before the process ends: nobody may begin again, and go on with what is left."""
+    until = clock.monotonic() + _PATIENCE_SECONDS
+    for thread in parts.deletions:
+        thread.join(max(0.0, until - clock.monotonic()))
+
+
+def _beside(parts: Parts, free: Callable[[], None]) -> None:
     """Beside the writer thread, which has the ledger's lines to write in the meantime."""
 
     def work() -> None:
@@ -91,7 +99,9 @@ def _beside(free: Callable[[], None]) -> None:
             say(f"{text}; it is tried again at the next start", alarm=True)
 
     with held_from_threads():
-        Thread(target=work, name="deletion", daemon=True).start()
+        thread = Thread(target=work, name="deletion", daemon=True)
+        thread.start()
+    parts.deletions[:] = [one for one in parts.deletions if one.is_alive()] + [thread]
 
 
 def refuse_to_pin(run: Path, step: int) -> None:

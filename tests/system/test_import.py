@@ -205,10 +205,12 @@ def test_bad_checkpoints_and_those_ahead_are_passed_over_by_name(old: Path, tmp_
     (old / "step_001000.bin").write_bytes(spoil(content(1000, 64, 7), "size"))
     (old / "step_000900.bin").write_bytes(content(900, 128, 7))
     (old / "step_900.bin").write_bytes(b"another name")
+    (old / "step_000850.pt").write_bytes(b"of a format that is not brought in")
     told = command("init", tmp_path / "new", "--from", old, "--json")
     facts = told.facts()
     assert facts["sealed"] == [900]
     why = {row["name"]: row["why"] for row in facts["refused"]}
+    assert why.pop("step_000850.pt") == "only a .bin can be brought in"
     assert list(why) == [f"step_{step:06d}.bin" for step in (1100, 1040, 1000, 800)]
     assert "andrea.loss.json ends before it" in why["step_001100.bin"]
     assert "a finite number" in why["step_001040.bin"]
@@ -218,7 +220,10 @@ def test_bad_checkpoints_and_those_ahead_are_passed_over_by_name(old: Path, tmp_
     assert left == ["step_000900.bin", "step_000900.seal.json"]
 
 
-@pytest.mark.parametrize("case", ["no losses", "two", "no bins", "only bad", "a run", "nothing"])
+@pytest.mark.parametrize(
+    "case",
+    ["no losses", "two", "no bins", "other formats", "only bad", "a run", "nothing"],
+)
 def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
     old: Path, tmp_path: Path, case: str
 ) -> None:
@@ -229,6 +234,9 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
         (old / "other.loss.json").write_text("[]")
     elif case == "no bins":
         (old / "andrea.loss.json").write_text(as_array([{"step": 700, "loss": 1.0}]))
+    elif case == "other formats":
+        for path in bins:
+            path.rename(path.with_suffix(".pt"))
     elif case == "only bad":
         for path in bins:
             path.write_bytes(spoil(path.read_bytes(), "zero"))
@@ -237,6 +245,8 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
     told = command("init", tmp_path / "new", "--from", old if case != "nothing" else old / "none")
     assert told.code in (1, 2)
     assert told.complaint()
+    if case == "other formats":
+        assert "step_001000.pt is of the format pt; of other software's files" in told.err
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
 
 

@@ -1,0 +1,69 @@
+"""The reference trainer with shards in roots, kept by the supervisor: nothing is left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.audited import faults
+from tests.support.command import command
+from tests.support.daemon import Daemon
+from tests.support.runs import Run, make_run
+from trainer.contract.checkpoint_format import name_of, read_shard_index
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+
+SETTINGS = """[model]
+width = 16
+heads = 2
+layers = 1
+context = 12
+[train]
+steps = 4
+batch = 2
+device = 'cpu'
+threads = 1
+"""
+ROOTS = 'format = "sharded"\nshards = 2\nshard_roots = { fast = "../fast", slow = "../slow" }\n'
+
+
+def in_roots(folder: Path) -> set[str]:
+    """The shards that a checkpoint has outside of its folder, as its index names them."""
+    index = read_shard_index((folder / "index.json").read_bytes(), "index.json")
+    return {f"{shard.root}/{shard.name}" for shard in index.shards}
+
+
+def test_shards_in_roots_are_kept_and_deleted_with_their_checkpoints(tmp_path: Path) -> None:
+    ours = ["{python}", "-m", "trainer"]
+    run = make_run(tmp_path / "run", ours, every=1, keep_last=2, settings=SETTINGS)
+    file = run.path / "run.toml"
+    file.write_text(file.read_text().replace("[checkpoint]\n", f"[checkpoint]\n{ROOTS}"))
+    for root in ("fast", "slow"):
+        (tmp_path / root).mkdir()
+        (tmp_path / root / "step_000001.sharded.notes.pt").write_bytes(b"another's")
+    daemon = Daemon(run)
+    try:
+        assert daemon.start().wait(90) == 0, daemon.output()
+    finally:
+        daemon.finish()
+    assert _left(run) == {name_of(3, "sharded"), name_of(4, "sharded")}
+    folders = [run.path / "checkpoints" / name for name in _left(run)]
+    wanted = {shard for folder in folders for shard in in_roots(folder)}
+    strangers = {f"{root}/step_000001.sharded.notes.pt" for root in ("fast", "slow")}
+    there = {f"{root}/{p.name}" for root in ("fast", "slow") for p in (tmp_path / root).iterdir()}
+    assert there == wanted | strangers
+    assert len(wanted) == 4
+    rows = command("checkpoints", run.path, "--verify", "--json").facts()["checkpoints"]
+    assert {row["step"]: row.get("verified") for row in rows if row["state"] == "sealed"} == {
+        3: True,
+        4: True,
+    }
+    assert faults(run) == []
+    refused = command("fork", run.path, tmp_path / "new", "--step", 4)
+    assert "of shard_roots, which is its run's alone" in refused.complaint()
+    assert not (tmp_path / "new").exists()
+
+
+def _left(run: Run) -> set[str]:
+    return {path.name for path in (run.path / "checkpoints").iterdir() if path.is_dir()}
