@@ -54,6 +54,7 @@ class Trial:
         self.last = end.seal.step
         self.companion = end.companion()
         self._continuous, self._end, self._cut = continuous, end, cut
+        self._between = bool(cut_life.phases(range(self.cut_at, self.cut_at + 1)))
         before = range(plan.began + 1, self.cut_at + 1)
         steps = judged.steps("steps before the cut", continuous.steps(), cut_life.steps(), before)
         self.repeated = [steps]
@@ -105,6 +106,9 @@ class Trial:
             return Control(state, judged.DIVERGED, different)
         if not heard:
             return Control(state, judged.ABSENT, "this trainer does not heed STEPKEEPER_OMIT")
+        if state == "phase" and self._between:
+            text = f"none was in progress: one ended with step {self.cut_at}; try another --steps"
+            return Control(state, judged.SAME, text)
         steps = self.last - self.cut_at
         text = f"in {steps} steps: not used by this trainer, or not within so many"
         return Control(state, judged.SAME, text)
