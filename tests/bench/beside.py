@@ -16,9 +16,10 @@ from torch import Tensor
 
 from tests.bench.trainer import RUN
 from trainer.cadence import Due
+from trainer.checkpoint import write
 from trainer.contract.settings import PRESETS, Background
 from trainer.contract.wire import Orders, PhaseOrder, ReportName, format_orders
-from trainer.keeper import Keeper
+from trainer.keeper import Keeper, Store
 from trainer.launch import Launch
 from trainer.loop import advance
 from trainer.mixer import Batch
@@ -161,7 +162,9 @@ class Ours:
         self.wait = self.seconds = 0.0
         self._rig = rig
         self._idle = rig.run.keeper
-        self._keeper = Keeper(self.files, {}, rig.reports, lambda: False, None, background)
+        self._keeper = Keeper(
+            Store(self.files, write), {}, rig.reports, lambda: False, None, background
+        )
 
     def begin(self) -> None:
         self._rig.run.keeper = self._keeper
