@@ -114,3 +114,20 @@ def test_a_refused_write_is_raised_and_ends_the_threads(tmp_path: Path, number: 
     with crash_fs(CrashFs(at=1)), pytest.raises(Killed):
         stream_image(descriptor, image)
     os.close(descriptor)
+
+
+class Swallowing(CrashFs):
+    """A disk so fast that the digest comes behind."""
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        del descriptor
+        return len(data)
+
+
+def test_memory_is_used_again_only_when_its_digest_is_taken(tmp_path: Path) -> None:
+    image = filled(96 * MIB)
+    descriptor = os.open(tmp_path / "file", os.O_WRONLY | os.O_CREAT, 0o600)
+    with crash_fs(Swallowing()):
+        result = stream(descriptor, parts_of(image), len(image))
+    os.close(descriptor)
+    assert result.sha256 == hashlib.sha256(image).hexdigest()
