@@ -121,6 +121,28 @@ def test_shards_may_lie_in_named_folders_elsewhere(whole: Life, tmp_path: Path) 
     assert same(live(run, attempt=2, resume=path), whole)
 
 
+@pytest.mark.parametrize("background", ["copy", "live"])
+@pytest.mark.parametrize("form", FULL)
+def test_saved_beside_training_it_is_that_very_step(
+    whole: Life, tmp_path: Path, form: str, background: str
+) -> None:
+    run = again(whole, tmp_path, form, every_steps=4, background=background)
+    first = live(run)
+    assert same(first, whole)
+    plain = live(again(whole, tmp_path / "plain", form), stop_after=12).newest()
+    beside = first.checkpoints / plain.name
+    assert (
+        abs(size(beside) - size(plain)) < 1000
+    )  # a view takes nothing else of the copy into a file
+    second = live(run, attempt=2, resume=beside)
+    assert same(second, whole)
+
+
+def size(path: Path) -> int:
+    """Bytes of all tensors' files."""
+    return sum(file.stat().st_size for file in path.glob("*.pt")) or path.stat().st_size
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_companion_report_and_checkpoint_agree(whole: Life, tmp_path: Path, form: str) -> None:
     life = live(again(whole, tmp_path, form), stop_after=5)
