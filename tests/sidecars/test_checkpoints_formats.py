@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.retention import Held
-from supervisor.sidecars.checkpoints import Refused, Unsealed, reject, scan, supersede, write_seal
+from supervisor.sidecars.checkpoints import (
+    Refused,
+    Unsealed,
+    reject,
+    scan,
+    seals,
+    supersede,
+    write_seal,
+)
 from supervisor.sidecars.checkpoints.holdings import delete, finish_deletions, holdings
 from supervisor.sidecars.checkpoints.presence import measure, parameters, sealed_path
 from tests.sidecars.sealing import bytes_in, checkpoint, lineage, record, snapshot
@@ -124,12 +132,22 @@ def test_of_two_formats_that_nobody_sealed_none_is_chosen_and_none_deleted(tmp_p
     assert {held.name for held in holdings(tmp_path)} == {name_of(100), name_of(300, "pt")}
 
 
-def test_only_steps_with_several_make_a_start_read_older_seals(tmp_path: Path) -> None:
+def test_only_steps_with_several_make_a_start_read_older_seals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lineage(tmp_path, *range(100, 1100, 100))
     checkpoint(tmp_path, 200, form="pt")
-    (tmp_path / seal_of(300)).write_bytes(b"torn")  # never opened
+    opened: list[str] = []
+    read = seals.read
+
+    def watch(path: Path) -> seals.SealRecord:
+        opened.append(path.name)
+        return read(path)
+
+    monkeypatch.setattr("supervisor.sidecars.checkpoints.seals.read", watch)
     told = scan(tmp_path).passed_over(3)
     assert [refused.name for refused in told] == [name_of(200, "pt")]
+    assert opened == [seal_of(step) for step in (1000, 900, 800, 200)]
 
 
 @every_format

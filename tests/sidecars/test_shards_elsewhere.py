@@ -36,8 +36,11 @@ def roots(run: Path) -> dict[str, Path]:
     return {"fast": run / "fast", "slow": run / "slow"}
 
 
-def spread(run: Path, step: int) -> tuple[Path, list[Path]]:
-    """A sealed checkpoint with a shard in each root; its folder, and the shards."""
+def spread(run: Path, step: int, stem: str = "") -> tuple[Path, list[Path]]:
+    """A sealed checkpoint with a shard in each root; its folder, and the shards.
+
+    ``stem`` is what their names begin with, where that is not the folder's name.
+    """
     folder = run / "checkpoints" / name_of(step, "sharded")
     folder.mkdir()
     parts = [ShardFile("meta.pt", None, 4, sha256(b"meta").hexdigest())]
@@ -45,7 +48,7 @@ def spread(run: Path, step: int) -> tuple[Path, list[Path]]:
     shards = []
     for number, root in enumerate(roots(run)):
         data = f"{number} of {step}".encode()
-        shards.append(run / root / f"{folder.name}.{step:012x}.{shard_name(number)}")
+        shards.append(run / root / f"{stem or folder.name}.{step:012x}.{shard_name(number)}")
         shards[-1].write_bytes(data)
         digest = sha256(data).hexdigest()
         parts.append(ShardFile(shards[-1].name, root, len(data), digest, (f"key {number}",)))
@@ -114,6 +117,15 @@ def test_a_copied_folder_of_another_step_takes_no_shards_with_it(run: Path) -> N
     assert free is not None
     free()
     assert all(path.is_file() for path in shards)
+
+
+def test_an_index_that_names_files_of_another_checkpoint_takes_none_of_them(run: Path) -> None:
+    _, others = spread(run, 100, stem=name_of(700, "sharded"))
+    (held,) = holdings(run / "checkpoints")
+    free = delete(run / "checkpoints", held, roots(run))
+    assert free is not None
+    free()
+    assert all(path.is_file() for path in others)
 
 
 def test_what_a_writer_that_died_left_in_a_root_is_known_by_its_folder(run: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,7 +32,11 @@ def visible(run: Run) -> list[str]:
 
 
 @pytest.mark.parametrize("form", ["pt", "sharded"])
-def test_a_run_lives_through_a_crash_and_keeps_the_newest(supervise: Supervise, form: str) -> None:
+def test_a_run_lives_through_a_crash_and_keeps_the_newest(
+    supervise: Supervise, form: str, *, thorough: bool
+) -> None:
+    if form == "pt" and not thorough:
+        pytest.skip("the other format: run it with --thorough")
     trainer = scripted(steps=400, every=50, rate=1000, format=form, kill_at=170, attempts=1)
     daemon = supervise(trainer, every=50, keep_last=2)
     run = daemon.run
@@ -79,6 +84,20 @@ def test_a_run_may_change_its_format_between_attempts(supervise: Supervise) -> N
     assert faults(run) == []
 
 
+def test_what_goes_with_the_last_seal_is_gone_when_the_supervisor_ends(
+    supervise: Supervise,
+) -> None:
+    trainer = scripted(steps=150, every=50, rate=100, format="sharded")
+    daemon = supervise(trainer, every=50, keep_last=2)
+    run = daemon.run
+    daemon.start().until_seal(50)
+    first = run.path / "checkpoints" / name_of(50, "sharded")
+    for number in range(10_000):  # so many that to remove them takes longer than to end
+        os.link(first / "meta.pt", first / f"more-{number}")
+    assert daemon.wait(40) == 0, daemon.output()
+    assert visible(run) == [name_of(step, "sharded") for step in (100, 150)]
+
+
 def test_an_adopted_trainer_keeps_its_format_and_orders_print_its_paths(
     supervise: Supervise,
 ) -> None:
@@ -101,7 +120,11 @@ def test_an_adopted_trainer_keeps_its_format_and_orders_print_its_paths(
     assert newest in fates
 
 
-def test_a_fork_and_a_rewind_of_folders(supervise: Supervise, tmp_path: Path) -> None:
+def test_a_fork_and_a_rewind_of_folders(
+    supervise: Supervise, tmp_path: Path, *, thorough: bool
+) -> None:
+    if not thorough:
+        pytest.skip("slow: run it with --thorough")
     trainer = scripted(steps=200, every=50, rate=1000, format="sharded")
     daemon = supervise(trainer, every=50)
     run = daemon.run

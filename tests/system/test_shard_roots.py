@@ -10,7 +10,8 @@ from tests.support.audited import faults
 from tests.support.command import command
 from tests.support.daemon import Daemon
 from tests.support.runs import Run, make_run
-from trainer.contract.checkpoint_format import name_of, read_shard_index
+from trainer.contract.checkpoint_format import name_of, read_shard_index, shard_name
+from trainer.contract.durable import temporary_for
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
@@ -42,6 +43,10 @@ def test_shards_in_roots_are_kept_and_deleted_with_their_checkpoints(tmp_path: P
     for root in ("fast", "slow"):
         (tmp_path / root).mkdir()
         (tmp_path / root / "step_000001.sharded.notes.pt").write_bytes(b"another's")
+    dead = temporary_for(run.path / "checkpoints" / name_of(9, "sharded"))
+    dead.mkdir(parents=True)
+    left = tmp_path / "fast" / f"{name_of(9, 'sharded')}.{dead.name.split('.')[-2]}.{shard_name(0)}"
+    left.write_bytes(b"of a writer that died")
     daemon = Daemon(run)
     try:
         assert daemon.start().wait(90) == 0, daemon.output()
