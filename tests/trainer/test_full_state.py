@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 
@@ -21,9 +22,13 @@ from trainer.full_state import (
     atomic_write_json,
     capture_rng_state,
     frozen,
+    load_checkpoint,
+    load_sharded_checkpoint,
     payload_of,
     read_one_file,
     restore,
+    save_checkpoint,
+    save_sharded_checkpoint,
     write_one_file,
 )
 
@@ -76,6 +81,24 @@ def test_an_unknown_part_cannot_be_omitted(tmp_path: Path) -> None:
     script.save(tmp_path / "state.pt")
     with pytest.raises(StructureError, match="cannot omit rgn: parts are model, optimizer"):
         script.load(tmp_path / "state.pt", omit=("rgn",))
+    assert script.load(tmp_path / "state.pt", omit="rng").omitted == ("rng",)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [save_checkpoint, load_checkpoint, save_sharded_checkpoint, load_sharded_checkpoint],
+)
+def test_an_option_that_is_mistyped_leaves_nothing_out_in_silence(
+    tmp_path: Path, call: Callable[..., object]
+) -> None:
+    script = Script()
+    script.save(tmp_path / "state")
+    before = (tmp_path / "state").read_bytes()
+    objects = (script.model, script.optimizer, script.scheduler)
+    state = (script.state,) if call.__name__.startswith("save") else ()
+    with pytest.raises(TypeError, match=r"there is no option scalar; there are .*scaler"):
+        call(tmp_path / "state", *objects, *state, scalar=script.scaler)
+    assert (tmp_path / "state").read_bytes() == before
 
 
 @pytest.mark.parametrize("name", FORMS)

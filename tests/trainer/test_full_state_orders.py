@@ -105,6 +105,20 @@ def test_no_input_is_skipped_or_seen_twice_wherever_the_epoch_is_cut(cut: int) -
     assert epochs[0] != epochs[1]
 
 
+@pytest.mark.parametrize("cut", [0, 1, 5, 6, 7])
+def test_looking_ahead_gives_the_rest_of_the_epoch_and_takes_nothing(cut: int) -> None:
+    one = EpochOrder(ITEMS, BATCH, np.random.default_rng(1))
+    for _ in range(cut):
+        one.next_batch()
+    before = one.state_dict()
+    ahead = one.rest_of_epoch()
+    after = one.state_dict()
+    assert torch.equal(before.pop("permutation"), after.pop("permutation"))
+    assert before == after
+    assert len(ahead) == 6 - cut % 6
+    assert [one.next_batch() for _ in ahead] == ahead
+
+
 def test_an_order_can_be_drawn_by_torch() -> None:
     one = EpochOrder(5, 2, torch.Generator().manual_seed(1))
     one.next_batch()

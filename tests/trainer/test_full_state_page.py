@@ -62,16 +62,22 @@ class Script:
             "folder": folder / "state.sharded",
             "steps": 4,
             "train_one_step": self.step,
+            "dataset": torch.linspace(-1, 1, 28).reshape(14, 2),
+            "train_on": self.update,
             "half_a_window": lambda model: model(torch.ones(1, 2)).sum().backward(),
         }
 
     def step(self, state: TrainState) -> None:
-        """One update."""
+        """One update, counted."""
+        self.update(torch.rand(3, 2))
+        state.step += 1
+
+    def update(self, batch: torch.Tensor) -> None:
+        """One update, with noise from torch's global generator."""
         self.optimizer.zero_grad()
-        self.model(torch.rand(3, 2)).square().sum().backward()
+        self.model(batch + torch.rand(1, 2)).square().sum().backward()
         self.optimizer.step()
         self.scheduler.step()
-        state.step += 1
 
     def run(self, block: str) -> dict[str, Any]:
         """Run a block with these names; returns all names afterwards."""
@@ -89,6 +95,26 @@ def test_every_other_block_runs_as_printed(tmp_path: Path, block: str) -> None:
         again = Script(tmp_path)
         assert again.run(block)["state"].step == 4
         assert torch.equal(again.model.state_dict()["1.weight"], weights["1.weight"])
+
+
+def weights_behind(folder: Path, block: str, *ends: int) -> torch.Tensor:
+    """One process after another runs the block, each up to its step."""
+    folder.mkdir()
+    for steps in ends:
+        script = Script(folder)
+        script.names["steps"] = steps
+        exec(block, script.names)  # noqa: S102 - as above
+        assert script.names["state"].step == steps
+    return script.model.state_dict()["0.weight"].clone()
+
+
+def test_workers_of_a_dataloader_neither_skip_nor_move_anything_at_a_resume(tmp_path: Path) -> None:
+    block = BLOCKS["dataloader"]
+    whole = weights_behind(tmp_path / "whole", block, 10)  # 14 items: epochs of 4, 4, 4 and 2
+    assert torch.equal(weights_behind(tmp_path / "cut", block, 3, 8, 10), whole)
+    moved = block.replace("        generator=torch.Generator(),  # not the global one\n", "")
+    assert moved != block
+    assert not torch.equal(weights_behind(tmp_path / "moved", moved, 3, 8, 10), whole)
 
 
 def test_the_five_lines_are_five() -> None:

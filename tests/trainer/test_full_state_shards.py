@@ -8,6 +8,7 @@ import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import torch
@@ -79,6 +80,11 @@ def test_by_group_keeps_weights_biases_and_the_rest_apart() -> None:
     assert split_keys({"weight": 1, "bias": 1}, "by_group", None) == [["weight"], ["bias"]]
     with pytest.raises(StructureError, match="by group into 2 shards: there are 3 groups"):
         split_keys(SIZES, "by_group", 2)
+
+
+def test_a_split_that_there_is_not_is_refused() -> None:
+    with pytest.raises(StructureError, match="cannot split by 'bysize': choose round_robin"):
+        split_keys({"a": 1}, cast("Any", "bysize"), None)
 
 
 def test_by_size_balances_the_bytes() -> None:
@@ -199,6 +205,7 @@ def test_a_folder_that_is_there_is_not_written_over_unless_asked(
 WRITER = """
 import sys
 from pathlib import Path
+from typing import Any, cast
 import torch
 from trainer.full_state import read_one_file, write_sharded
 payload = read_one_file(Path(sys.argv[1]))
@@ -207,6 +214,19 @@ for number in range(10_000):
     payload["train_state"]["step"] = number
     write_sharded(Path(sys.argv[2]) / f"step_{number:06d}.sharded", payload)
 """
+
+
+def test_what_is_no_folder_of_shards_is_never_replaced(payload: Payload, tmp_path: Path) -> None:
+    file, own = tmp_path / "state.pt", tmp_path / "own"
+    file.write_bytes(b"mine")
+    own.mkdir()
+    (own / "thesis.txt").write_text("mine")
+    for path in (file, own):
+        with pytest.raises(PathError, match=r"is no folder of shards, for there is no index\.json"):
+            write_sharded(path, payload, replace=True)
+    assert file.read_bytes() == b"mine"
+    assert (own / "thesis.txt").read_text() == "mine"
+    assert {path.name for path in tmp_path.iterdir()} == {"made.pt", "state.pt", "own"}
 
 
 def test_a_writer_that_is_killed_leaves_whole_folders_alone(tmp_path: Path) -> None:

@@ -70,8 +70,10 @@ def save_checkpoint(
 ) -> Written:
     """Save the full state as one file, atomically: a kill at any moment leaves a valid one.
 
-    Raises PayloadError for what is neither a tensor nor a plain container, OSError.
+    Raises PayloadError for what is neither a tensor nor a plain container, OSError, and TypeError
+    for an option that there is not.
     """
+    _known("save", options, SaveOptions.__optional_keys__)
     payload = _payload(model, optimizer, scheduler, state, options)
     return write_one_file(Path(path), payload)
 
@@ -85,8 +87,10 @@ def load_checkpoint(
 ) -> Restored:
     """Restore everything from one file; the objects stay untouched where it is refused.
 
-    Build model, optimizer and scheduler first. Raises OSError and every FullStateError.
+    Build model, optimizer and scheduler first. Raises OSError and every FullStateError, and
+    TypeError for an option that there is not.
     """
+    _known("load", options, LoadOptions.__optional_keys__)
     payload = read_one_file(
         Path(path),
         map_location=options.get("map_location", "cpu"),
@@ -105,8 +109,9 @@ def save_sharded_checkpoint(
 ) -> Written:
     """Save the full state as a folder of shards, which appears whole or not at all.
 
-    Raises PayloadError, StructureError, PathError, OSError.
+    Raises PayloadError, StructureError, PathError, OSError, TypeError.
     """
+    _known("save shards", options, ShardOptions.__optional_keys__)
     payload = _payload(model, optimizer, scheduler, state, options)
     return write_sharded(
         Path(folder),
@@ -126,6 +131,7 @@ def load_sharded_checkpoint(
     **options: Unpack[ShardLoadOptions],
 ) -> Restored:
     """Restore everything from a folder of shards, as ``load_checkpoint`` does from a file."""
+    _known("load shards", options, ShardLoadOptions.__optional_keys__)
     payload = read_sharded(
         Path(folder),
         map_location=options.get("map_location", "cpu"),
@@ -133,6 +139,15 @@ def load_sharded_checkpoint(
         sha256=options.get("sha256"),
     )
     return restore(payload, _objects(model, optimizer, scheduler, options), **_how(options))
+
+
+def _known(what: str, options: Mapping[str, object], known: frozenset[str]) -> None:
+    """Python takes any name for a ``**`` argument: one mistyped would leave a state out."""
+    if unknown := sorted(set(options) - known):
+        raise TypeError(
+            f"cannot {what}: there is no option {', '.join(unknown)}; there are "
+            f"{', '.join(sorted(known))}"
+        )
 
 
 class _How(TypedDict):

@@ -53,6 +53,20 @@ class EpochOrder:
         self.position = end
         return indices
 
+    def rest_of_epoch(self) -> list[list[int]]:
+        """The batches that ``next_batch`` gives before the next epoch begins; takes none of them.
+
+        At an epoch's border it is the whole next epoch. Give it to a loader that reads ahead, and
+        call ``next_batch`` for each batch that was trained on.
+        """
+        permutation, position = self._permutation, self.position
+        if position in (0, self.items):
+            before, position = state_of(self._generator), 0
+            permutation = self._draw()
+            put_state(self._generator, before, _NAME)
+        rest: list[int] = permutation[position:].tolist()
+        return [rest[at : at + self.batch] for at in range(0, len(rest), self.batch)]
+
     def _draw(self) -> torch.Tensor:
         if isinstance(self._generator, torch.Generator):
             return torch.randperm(self.items, generator=self._generator)

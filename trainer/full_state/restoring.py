@@ -40,6 +40,7 @@ def restore(
     StructureError, DeviceError, with the objects untouched.
     """
     payload = checked(payload, "the payload")
+    omit = (omit,) if isinstance(omit, str) else omit
     if unknown := [name for name in omit if name not in PARTS]:
         raise StructureError(f"cannot omit {', '.join(unknown)}: parts are {', '.join(PARTS)}")
     changed, remark = check_device(payload, objects, device_change=device_change)

@@ -46,6 +46,7 @@ def read_sharded(
     ``sha256`` is what the index must have, where it is known from elsewhere. Raises OSError,
     and CorruptError, PathError, UnsafeError, SchemaError or DeviceError that names the file.
     """
+    folder = Path(folder)
     with ExitStack() as stack:
         here = stack.enter_context(_folder(folder))
         index = _index(folder, here, sha256)

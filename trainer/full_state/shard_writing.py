@@ -61,12 +61,12 @@ def write_sharded(  # noqa: PLR0913 - independent choices, given by name
     ``shards=None`` means four, or as many as there are keys or groups. With ``shard_roots``
     (name to folder, on other disks) the shards are dealt out to them, under names unique per try;
     only meta file and index lie in ``folder``. ``replace`` takes a folder that is there away
-    first: between the two there is none. ``announce`` is called before the folder gets its name,
-    with what it will be. Raises StructureError, PathError, and OSError with
+    first, if it holds an index: between the two there is none. ``announce`` is called before the
+    folder gets its name, with what it will be. Raises StructureError, PathError, and OSError with
     nothing new visible.
     """
-    if not replace and os.path.lexists(folder):
-        raise FileExistsError(errno.EEXIST, "a checkpoint is there already", str(folder))
+    folder = Path(folder)
+    _refuse_what_is_there(folder, replace=replace)
     parts = split_keys(_sizes(payload), split, shards)
     temporary = durable.temporary_for(folder)
     places = _places(temporary, folder, len(parts), shard_roots or {})
@@ -86,6 +86,19 @@ def write_sharded(  # noqa: PLR0913 - independent choices, given by name
             _discard(temporary, places)
         raise
     return written
+
+
+def _refuse_what_is_there(folder: Path, *, replace: bool) -> None:
+    """Only a folder of shards is ever replaced, for all that is in it goes."""
+    if not os.path.lexists(folder):
+        return
+    if not replace:
+        raise FileExistsError(errno.EEXIST, "a checkpoint is there already", str(folder))
+    if folder.is_symlink() or not (folder / INDEX_NAME).is_file():
+        raise PathError(
+            f"cannot replace {folder}: it is no folder of shards, for there is no {INDEX_NAME} in "
+            "it; move it away, or choose another name"
+        )
 
 
 def _discard(temporary: Path, places: list[_Place]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from typing import Final, Literal, assert_never
+from typing import Final, Literal
 
 from trainer.full_state.errors import StructureError
 
@@ -35,8 +35,7 @@ def split_keys(sizes: Mapping[str, int], split: Split, shards: int | None) -> li
             return _balanced(sizes, count)
         case "by_group":
             return _grouped(sizes, count)
-        case _:
-            assert_never(split)
+    raise StructureError(f"cannot split by {split!r}: choose round_robin, by_size or by_group")
 
 
 def _fitting(sizes: Mapping[str, int], split: Split) -> int:

@@ -62,7 +62,7 @@ def atomic_write_json(record: dict[str, Any], path: Path) -> None:
     if nonfinite:
         content["nonfinite"] = nonfinite
     text = json.dumps(content, allow_nan=False, indent=1)
-    durable.write_file(path, text.encode("ascii") + b"\n")
+    durable.write_file(Path(path), text.encode("ascii") + b"\n")
 
 
 def write_one_file(path: Path, payload: Payload, announce: Announce | None = None) -> Written:
@@ -73,6 +73,7 @@ def write_one_file(path: Path, payload: Payload, announce: Announce | None = Non
     The temporary file stands in the same folder under a name unique per try, so two writers do
     not meet; the last one to finish has the name.
     """
+    path = Path(path)
     temporary = durable.temporary_for(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
     try:

@@ -25,7 +25,7 @@ def strict_object(data: bytes, path: str) -> dict[str, Any]:
     except CheckpointFormatError:
         raise
     except (ValueError, RecursionError) as error:
-        raise CheckpointFormatError(path, "content", "a JSON object", error) from None
+        raise CheckpointFormatError(path, "content", "a JSON object", f"none ({error})") from None
     if not isinstance(record, dict):
         raise CheckpointFormatError(path, "content", "a JSON object", type(record).__name__)
     return record
