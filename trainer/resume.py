@@ -28,9 +28,9 @@ from trainer.contract.checkpoint_format import (
     step_of,
 )
 from trainer.errors import RefusedError
+from trainer.filling import fill
 from trainer.first_step import Expected, expect
 from trainer.identities import device_change, differences
-from trainer.mapped import fill
 from trainer.state import State
 
 
@@ -99,7 +99,7 @@ def load(path: Path, state: State, identities: dict[str, Any], terms: Terms) -> 
         raise RefusedError(f"cannot resume from {path}: {error.strerror or error}") from None
     if companion is None:
         return _restored_bare(saved, state, strict=terms.strict)
-    if digest is not None and not terms.later:
+    if digest is not None and not (terms.later and not terms.omit):  # it changes arrays
         digest.check()
         digest = None
     remarks = differences(companion.identities, identities)
@@ -147,7 +147,7 @@ def _read_bin(path: Path, state: State, identities: dict[str, Any], terms: Terms
         companion = _companion(path, header.step, bare=terms.bare)
         _same_structure(path, companion, header.n_params, state)
         change = _device_change(path, companion, identities, terms)
-        taken = fill(file, HEADER_BYTES, state.arrays())
+        taken = fill(file, head, state.arrays())
     sha256 = companion.sha256 if companion else taken.result()
     saved = Saved(header.step, path.name, sha256, size, 0.0)
     digest = Digest(path, companion.sha256, taken) if companion else None
