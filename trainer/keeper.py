@@ -114,6 +114,7 @@ class Keeper:
         self._save = None
         saved = save.result()
         if saved is None:
+            self.answers += 1
             self._owed.append(save.due)
             self._rest_until = clock.seconds() + _REST_AFTER_FAILURE
             return
@@ -165,13 +166,19 @@ class Keeper:
         return Jobs(self._reports.sync, tries, lambda moment: write(folder, moment))
 
     def _wait(self, save: Save, event: threading.Event, state: State, *, report: bool) -> None:
-        """Stand still until ``event``; waiting for room is reported, or any long wait."""
+        """Stand still until ``event``; waiting for room is reported, or any long wait.
+
+        Waiting for room has no limit. A save that is waited for has that of a save: its thread
+        may hang, and nobody else would notice.
+        """
         began = clock.seconds()
-        said = False
+        said = ""
         while not event.wait(_LOOK_AGAIN):
-            if not said and (save.full or (report and clock.seconds() - began > _SHORT)):
-                said = self.elsewhere = True
-                self._reports.send("doing", what="wait", step=state.step)
+            what = "wait" if save.full else "save"
+            if what != said and (save.full or (report and clock.seconds() - began > _SHORT)):
+                said, self.elsewhere = what, True
+                step = state.step if save.full else save.moment.step
+                self._reports.send("doing", what=what, step=step)
         self.waited += clock.seconds() - began
         if said and event is save.free:
             self.elsewhere = False

@@ -122,12 +122,15 @@ def note_checkpoint(state: State, report: Checkpoint) -> State:
     if pivot is None or pivot.stage is not PivotStage.REQUESTED or not pivot.serial:
         return state
     last = state.attempt.last_step if state.attempt is not None else report.step
-    # One that is reported late was begun before it could answer anything.
-    unordered = report.save is None and report.step == last and last >= pivot.asked_step
+    # One that is reported late was perhaps begun before the pivot was asked for.
+    since = pivot.asked_step + (report.step != last)
+    unordered = report.save is None and report.step >= since
+    # One on a signal that is reported late may have been begun before it could answer anything.
+    signalled = report.reason == "signal" and report.step == last
     # One that ignores signal and order alike is given a whole cadence: the first boundary may
     # have come before the order did, as a repeated fold cannot tell.
     late = report.step >= pivot.asked_step + state.settings.cadence
-    if report.save == pivot.serial or (unordered and (report.reason == "signal" or late)):
+    if report.save == pivot.serial or (unordered and (signalled or late)):
         return replace(state, pivot=replace(pivot, honoured=report.step))
     return state
 

@@ -24,7 +24,7 @@ from supervisor.core.messages import (
     Verify,
 )
 from supervisor.core.restarting import Restarts
-from supervisor.core.snapshots import moment_of, placed
+from supervisor.core.snapshots import moment_of, newest_request, placed
 from supervisor.core.state import (
     Life,
     PivotStage,
@@ -124,10 +124,16 @@ def _keep_promises(state: State, save: int | None, step: int) -> Turn:
 
 
 def _answered(state: State, report: Checkpoint) -> tuple[int | None, State]:
-    """The save serial this checkpoint answers; without orders, the signal answers the newest."""
-    if report.save is not None or report.reason != "signal" or not state.saves:
+    """The save serial this checkpoint answers; without orders, the signal answers the newest.
+
+    That is the newest when it was begun: what was asked for later wants a later step.
+    """
+    if report.save is not None or report.reason != "signal":
         return report.save, state
-    return state.saves[-1].serial, state
+    begun = state.attempt.begun if state.attempt is not None else None
+    if begun is not None and begun.step == report.step:
+        return begun.save, state
+    return newest_request(state), state
 
 
 def recorded(state: State, event: Recorded) -> Turn:

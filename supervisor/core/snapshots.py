@@ -20,7 +20,14 @@ def save_begun(state: State, step: int, position: ReportsPosition) -> State:
     if attempt.begun is not None and attempt.begun.step == step:
         return state
     begun = moment_of(state, step, position)
+    if begun is not None:
+        begun = replace(begun, save=newest_request(state))
     return replace(state, attempt=replace(attempt, begun=begun))
+
+
+def newest_request(state: State) -> int | None:
+    """The serial of the newest save that was asked for and is not made yet, or None."""
+    return state.saves[-1].serial if state.saves else None
 
 
 def moment_of(state: State, step: int, position: ReportsPosition) -> PendingSeal | None:
@@ -33,7 +40,7 @@ def moment_of(state: State, step: int, position: ReportsPosition) -> PendingSeal
         return None
     if step != attempt.last_step:
         begun = attempt.begun
-        return begun if begun is not None and begun.step == step else None
+        return replace(begun, save=None) if begun is not None and begun.step == step else None
     sample = attempt.sample if attempt.sample == step else None
     moment = PendingSeal(step, "", "", position, state.bandit, sample, "", None)
     return placed(moment, attempt)

@@ -84,7 +84,9 @@ class Daemon:
             stays=errand is None,
             roots=config.shard_roots,
         )
-        self._silence = Silence(config.run, self._inbox.append, judges=errand is None)
+        self._silence = Silence(
+            config.run, self._inbox.append, judges=errand is None, roots=config.shard_roots
+        )
         self._ahead = 0
         self._exit: int | None = None
         self._reloading = Reloading(config.run, self._selector)

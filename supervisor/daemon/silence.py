@@ -7,15 +7,16 @@ of a checkpoint that move are a sign of life as well.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from supervisor.core.hanging import budget
 from supervisor.core.messages import Event, Moved, Quiet
 from supervisor.core.state import Life, State
 from supervisor.daemon.following import POLL_SECONDS, Following
+from supervisor.sidecars.checkpoints.growing import Mark, marks
 
 LOOK_SECONDS = 1.0
 LEAST_POLLS = 2
@@ -27,17 +28,26 @@ class Silence:
     """``seconds`` of it; ``put`` receives Quiet past the core's budget, and Moved.
 
     ``judges`` is False for a visit that does not stay: it has no word on a hang.
+    ``roots`` are the folders that shards may lie in, by name.
     """
 
-    def __init__(self, run: Path, put: Callable[[Event], None], *, judges: bool) -> None:
+    def __init__(
+        self,
+        run: Path,
+        put: Callable[[Event], None],
+        *,
+        judges: bool,
+        roots: Mapping[str, Path] = MappingProxyType({}),
+    ) -> None:
         self.seconds = 0.0
         self._judges = judges
         self._polls = 0
         self._folder = run / "checkpoints"
+        self._roots = roots
         self._put = put
         self._attempt = 0
         self._at = self._look_at = 0.0
-        self._seen: frozenset[tuple[str, int, int]] | None = None
+        self._seen: frozenset[Mark] | None = None
 
     def turn(self, state: State, following: Following | None, now: float, *, polled: bool) -> None:
         """The loop came round at ``now``; ``polled`` says whether reports were looked for."""
@@ -81,19 +91,5 @@ class Silence:
         if now < self._look_at:
             return False
         self._look_at = now + every
-        before, self._seen = self._seen, self._marks()
+        before, self._seen = self._seen, marks(self._folder, self._roots)
         return before is not None and before != self._seen
-
-    def _marks(self) -> frozenset[tuple[str, int, int]]:
-        """Name, size and time of what a trainer writes; what stands in JSON is small, or ours."""
-        found = set()
-        try:
-            with os.scandir(self._folder) as entries:
-                for entry in entries:
-                    if entry.name.endswith(".json") or not entry.is_file(follow_symlinks=False):
-                        continue
-                    facts = entry.stat(follow_symlinks=False)
-                    found.add((entry.name, facts.st_size, facts.st_mtime_ns))
-        except OSError:  # renamed under our eyes: the next look sees it
-            pass
-        return frozenset(found)

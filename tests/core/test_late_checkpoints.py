@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor.core.messages import Effect, Say, Seal, Verify
+from supervisor.core.hanging import budget
+from supervisor.core.messages import Effect, Pin, Say, Seal, Verify
 from supervisor.core.state import Life
 from tests.support.history import History, fresh_state, running, with_seals
 from trainer.contract.wire import Doing, Sample, SaveOrder
@@ -121,3 +122,59 @@ def test_a_checkpoint_on_a_signal_from_before_a_pivot_does_not_answer_it() -> No
     assert history.state.life is Life.RUNNING
     assert history.state.pivot is not None
     assert history.state.pivot.honoured is None
+
+
+def test_a_save_that_is_waited_for_keeps_what_its_begin_said_and_has_a_limit() -> None:
+    history = running(100)
+    begin_save(history, 100)
+    bandit = history.state.bandit
+    history.steps(101, 150)
+    history.report(Doing(0, 15.0, "save", 100))
+    limit = budget(history.state)
+    assert limit is not None
+    assert limit.what == "save"
+    history.checkpoint(100)
+    history.verified(100)
+    (seal,) = history.all_of(Seal)
+    assert (seal.verdict.step, seal.bandit) == (100, bandit)
+
+
+def test_a_save_begun_before_a_request_does_not_answer_it() -> None:
+    history = running(100)
+    begin_save(history, 100)  # a signal from outside asked for it
+    history.steps(101, 102)
+    history.ask("save", pin=True)
+    order = history.state.orders.save
+    history.steps(103, 104)
+    history.checkpoint(100, "signal")
+    assert history.state.orders.save == order
+    history.verified(100)
+    history.sealed(100)
+    assert history.all_of(Pin) == []
+    begin_save(history, 104)
+    history.checkpoint(104, "signal")  # of a trainer that hears signals alone
+    assert history.state.orders.save is None
+    history.verified(104)
+    history.sealed(104)
+    assert [pin.step for pin in history.all_of(Pin)] == [104]
+
+
+def test_a_request_is_answered_late_by_a_trainer_that_hears_signals_alone() -> None:
+    history = running(100)
+    history.ask("save")
+    begin_save(history, 100)
+    history.steps(101, 104)
+    history.checkpoint(100, "signal")
+    assert history.state.orders.save is None
+
+
+def test_a_pivot_ends_with_the_cadence_of_a_trainer_that_saves_late_and_reads_no_orders() -> None:
+    history = running(105)
+    history.pivot()
+    history.steps(106, 210)
+    begin_save(history, 210)
+    history.steps(211, 213)
+    history.checkpoint(210)
+    assert history.state.pivot is not None
+    assert history.state.pivot.honoured == 210
+    assert history.state.life is Life.STOPPING

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from supervisor.errors import StepkeeperError
 from supervisor.perform import building
-from supervisor.sidecars.checkpoints import supersede, write_seal
+from supervisor.sidecars.checkpoints import growing, supersede, write_seal
 from supervisor.sidecars.checkpoints.holdings import delete, finish_deletions, holdings
 from supervisor.sidecars.checkpoints.presence import measure
 from supervisor.sidecars.checkpoints.seals import Bin
@@ -149,3 +150,18 @@ def test_a_checkpoint_with_shards_elsewhere_is_not_copied_to_another_run(run: Pa
     with pytest.raises(StepkeeperError, match="lies in the root fast of shard_roots"):
         building.copied(folder, run / "new", "", companion=False)
     assert list((run / "new").iterdir()) == []
+
+
+def test_bytes_that_move_are_those_of_our_own_write_in_folder_and_root(tmp_path: Path) -> None:
+    folder, root = tmp_path / "checkpoints", tmp_path / "disk"
+    begun = folder / ".step_000010.sharded.0123456789ab.tmp"
+    begun.mkdir(parents=True)
+    root.mkdir()
+    ours = root / ".step_000010.sharded.0123456789ab.model.shard-000.pt.ba9876543210.tmp"
+    theirs = root / ".step_000010.sharded.aaaaaaaaaaaa.model.shard-000.pt.bbbbbbbbbbbb.tmp"
+    seen = [growing.marks(folder, {"disk": root})]
+    for path in (theirs, ours, begun / "meta.pt", folder / "step_000010.json"):
+        path.write_bytes(b"x")
+        seen.append(growing.marks(folder, {"disk": root}))
+    moved = [before != after for before, after in pairwise(seen)]
+    assert moved == [False, True, True, False]

@@ -88,10 +88,11 @@ def test_a_save_in_which_no_byte_moves_is_a_hang(supervise: Supervise) -> None:
     assert list((daemon.run.path / "checkpoints").glob(".*.tmp")) == []
 
 
+@pytest.mark.parametrize("form", ["bin", "sharded"])
 def test_a_long_save_whose_bytes_move_is_none_neither_at_a_stop_nor_in_training(
-    supervise: Supervise,
+    supervise: Supervise, form: str
 ) -> None:
-    trainer = scripted(rate=100, every=150, creeping_save=3.0)
+    trainer = scripted(rate=100, every=150, creeping_save=3.0, format=form)
     daemon = supervise(trainer, every=150, settings=patience(save=1.5, grace=1.5)).start()
     daemon.until_step(5)
     assert daemon.stop() == 0

@@ -27,6 +27,15 @@ Roots = Mapping[str, Path]
 _WRITING: Final = re.compile(r"\.(step_\d+\.sharded)\.([0-9a-f]{12})\.tmp")
 
 
+def stem_in_roots(name: str) -> str:
+    """What the names of the shards begin with that a write in the folder ``name`` puts in roots.
+
+    Empty where that is no folder of a write under way, or of one that died.
+    """
+    found = _WRITING.fullmatch(name)
+    return f"{found[1]}.{found[2]}." if found else ""
+
+
 def outside(folder: Path) -> tuple[ShardFile, ...]:
     """What the index of a checkpoint's folder says lies in a root; nothing without a good one."""
     path = folder / INDEX
@@ -68,9 +77,8 @@ def remove_unfinished(folder: Path, roots: Roots) -> None:
     if not roots or not folder.is_dir():
         return
     names = os.listdir(folder)  # noqa: PTH208 - names only, beside thousands of seals
-    begun = [found for name in names if (found := _WRITING.fullmatch(name))]
+    begun = tuple(stem for name in names if (stem := stem_in_roots(name)))
     for place in roots.values() if begun else ():
         for name in os.listdir(place) if place.is_dir() else ():  # noqa: PTH208 - names only
-            stem = name.removeprefix(".")
-            if any(stem.startswith(f"{found[1]}.{found[2]}.") for found in begun):
+            if name.removeprefix(".").startswith(begun):
                 (place / name).unlink(missing_ok=True)
