@@ -90,14 +90,14 @@ def save_in_turns(rig: Rig, rounds: int) -> tuple[dict[str, Taken], list[float],
     first = Round(rig, grown)
     for name, way in ways.items():  # what is made for the first save only is not counted as time
         if isinstance(way, Async | Ours):
-            say(f"  first save, {name} ...")
+            _progress(f"  first save, {name} ...")
             with quiet_error_output():
                 first.save(way, taken[name])
             clear(way.files)
     for each in taken.values():
         each.extra, each.wait, each.seconds = [], [], []
     for number in range(rounds):
-        say(f"  round {number + 1} of {rounds} ...")
+        _progress(f"  round {number + 1} of {rounds} ...")
         turn = Round(rig, grown)
         for name, way in ways.items():
             if name not in OFTEN and number % 2:
@@ -120,7 +120,7 @@ def throughput(rig: Rig, pairs: int) -> list[float]:
         rig.step()
     shares = []
     for number in range(pairs):
-        say(f"  {EVERY} steps with and without a save, {number + 1} of {pairs} ...")
+        _progress(f"  {EVERY} steps with and without a save, {number + 1} of {pairs} ...")
         took = {}
         for saving in (True, False) if number % 2 else (False, True):
             began = time.perf_counter()
@@ -178,12 +178,18 @@ def figures_of(
     ]
 
 
+def _progress(text: str) -> None:
+    """Where it is, beside what it prints."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
 def main(words: list[str]) -> int:
     """Measure, print, and return 0 where every bound is kept."""
     options = _options(words)
     with tempfile.TemporaryDirectory(prefix="stepkeeper-bench-", dir=options.folder) as folder:
         free = shutil.disk_usage(folder).free
-        say("checkpoint: preparing ...")
+        _progress("checkpoint: preparing ...")
         with process_group():
             shown = Options(
                 options.preset, 32, options.context, options.device, options.step_seconds
@@ -195,7 +201,7 @@ def main(words: list[str]) -> int:
                 return 2
             taken, quiet, step_memory = save_in_turns(rig, options.rounds)
             shares = throughput(rig, options.pairs)
-            say("  loading ...")
+            _progress("  loading ...")
             cold, hot = loading.measure(rig, options.loads)
     where = f"{rig.bytes / 1e9:.2f} GB, {options.device}, step {median(quiet):.2f} s"
     found = figures_of(taken, shares, cold)
