@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 from supervisor.cli import standing
 from supervisor.cli.audit_findings import Findings
+from supervisor.cli.audit_journal import NAME as JOURNAL
 from supervisor.cli.audit_seals import SealFile, Seals
 from supervisor.cli.audit_shards import ahead, shard_faults
 from supervisor.sidecars.checkpoints import scan
 from supervisor.sidecars.checkpoints.presence import INDEX, measure
+from supervisor.sidecars.events import EventLine, read
 from trainer.contract.checkpoint_format import companion_of, form_of
 
 MOST_UNASKED = 1_000_000_000  # bytes whose digests are computed without being asked for
@@ -23,13 +25,17 @@ Progress = Callable[[str, int, int], None]
 
 
 class Checkpoints(NamedTuple):
-    """How many are there, were deleted, have no seal; bytes, and whether digests ran."""
+    """How many are there, were deleted, have no seal; bytes, and whether digests ran.
+
+    ``untold`` are those that are gone without a line of the journal: not retention took them.
+    """
 
     present: int
     gone: int
     unsealed: int
     bytes: int
     digests: bool
+    untold: tuple[str, ...]
 
 
 class _Found(NamedTuple):
@@ -44,7 +50,7 @@ def check_checkpoints(
 ) -> Checkpoints:
     """Hold sizes, companions and digests against the seals. Raises OSError."""
     found: list[_Found] = []
-    gone = 0
+    gone: list[SealFile] = []
     for file in sorted(seals.files.values(), key=lambda file: file.record.step):
         sizes = _sizes(file)
         right = tuple(path for path, size in sizes.items() if size == file.record.bin.bytes)
@@ -55,7 +61,7 @@ def check_checkpoints(
             wrong = f"it holds {size} bytes, its seal says {file.record.bin.bytes}"
             findings.fault(path, wrong)
         else:
-            gone += 1
+            gone.append(file)
         if _lacks_companion(file, findings.run):
             seals.refresh()  # a new attempt may have moved both meanwhile
             moved = seals.files.get(file.digest, file)
@@ -66,7 +72,21 @@ def check_checkpoints(
     if digests:
         _check_digests(found, findings, lambda done: progress("checkpoints", done, total))
     unsealed = scan(findings.run / "checkpoints").unsealed
-    return Checkpoints(len(found), gone, len(unsealed), total, digests)
+    untold = _untold(gone, findings)
+    return Checkpoints(len(found), len(gone), len(unsealed), total, digests, untold)
+
+
+def _untold(gone: list[SealFile], findings: Findings) -> tuple[str, ...]:
+    """Retention writes its lines before it deletes, so the journal is read behind the looking."""
+    if not gone:
+        return ()
+    try:
+        lines = [line for line in read(findings.run / JOURNAL) if isinstance(line, EventLine)]
+    except FileNotFoundError:
+        return ()  # a fault already
+    told = {line.facts.get("name") for line in lines if line.event == "checkpoint-deleted"}
+    names = [file.path.with_name(file.record.bin.name) for file in gone]
+    return tuple(findings.name(path) for path in names if path.name not in told)
 
 
 def _sizes(file: SealFile) -> dict[Path, int]:

@@ -132,6 +132,9 @@ def _seals(outcome: Outcome) -> list[tuple[str, str]]:
     text = f"{found.present} checkpoints as sealed, {size}: {how}"
     if found.gone:
         text += f"; {found.gone} deleted since"
+    if found.untold:
+        more = f" and {len(found.untold) - 1} more" if found.untold[1:] else ""
+        text += f", of which the journal does not tell {found.untold[0]}{more}"
     if found.unsealed:
         text += f"; {found.unsealed} without a seal"
     return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from supervisor.cli import standing
 from supervisor.core.loss_history import difference, steps_of
 from supervisor.core.messages import LossHistory, Verdict
 from supervisor.sidecars.checkpoints import SealRecord
+from supervisor.sidecars.checkpoints.catalogue import UNLIKE_SEAL
 from supervisor.sidecars.checkpoints.verifying import Sealed, Verifier
 from supervisor.sidecars.ledger import written_losses
 
@@ -28,7 +30,7 @@ def verify(
 
     ``verified`` is true, false, or None where it cannot be told. ``full``: every number is looked
     at too, and the losses that each holds are held against the ledger; ``losses`` is then true,
-    false, or None where it holds none.
+    false, or None where it holds none. What retention deletes meanwhile was good to the end.
     """
     histories: dict[int, tuple[LossHistory, ...]] = {}
     read = partial(_read, run / "checkpoints", Verifier(standing.shard_roots(run)), full=full)
@@ -38,6 +40,9 @@ def verify(
         done = 0
         for seal in seals:
             verdict = read(seal, partial(tell, seal, done))
+            if verdict.problem and not os.path.lexists(run / "checkpoints" / seal.bin.name):
+                of_step.pop(seal.step)["state"] = "deleted"
+                continue
             histories[seal.step] = verdict.losses
             done += seal.bin.bytes
             tell(seal, done, 0)
@@ -46,7 +51,9 @@ def verify(
             row["verified"] = None if doubt else not verdict.problem
             if verdict.problem:
                 row |= {"state": "unknown" if doubt else "BAD", "note": verdict.problem}
-
+    for row in rows:
+        if row["state"] == "refused" and row["note"].startswith(UNLIKE_SEAL):
+            row |= {"state": "BAD", "verified": False}  # no byte need be read to see that
     if full:
         _compare_losses(standing.ledger_path(run), histories, of_step)
 

@@ -83,8 +83,7 @@ def checkpoints(  # noqa: PLR0913 - each an option of the command
         printing.say(printing.table(HEAD, [_cells(row) for row in found]))
     if superseded:
         printing.say(f"{len(superseded)} superseded, never resumed from: {folder / SUPERSEDED}")
-    if verify:
-        read = sum("verified" in row for row in found)
+    if verify and (read := sum("verified" in row for row in found)):
         doubt = f", {len(unknown)} cannot be told" if unknown else ""
         verdict = f"{len(bad)} of them not as sealed" if bad else "all as sealed"
         losses = f", {len(differ)} with other losses than the ledger" if differ else ""

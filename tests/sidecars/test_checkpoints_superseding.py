@@ -66,6 +66,16 @@ def test_a_run_that_begins_anew_keeps_even_the_checkpoint_of_step_0_out(tmp_path
     assert supersede(tmp_path, 2, -1) == (0,)
 
 
+def test_a_pipe_and_a_link_among_checkpoints_are_moved_and_not_opened(tmp_path: Path) -> None:
+    pipe, link = name_of(300, "pt"), name_of(400, "pt")
+    os.mkfifo(tmp_path / pipe)  # opening it would wait for a writer, for ever
+    (tmp_path / link).symlink_to(tmp_path / "not there")
+    assert supersede(tmp_path, 7, 100) == (400, 300)
+    assert (tmp_path / AWAY / pipe).is_fifo()
+    assert (tmp_path / AWAY / link).is_symlink()
+    assert {path.name for path in tmp_path.iterdir()} == {"superseded"}
+
+
 def test_nothing_that_was_superseded_before_is_replaced(tmp_path: Path) -> None:
     make(tmp_path)
     supersede(tmp_path, 7, 200)

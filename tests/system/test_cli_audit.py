@@ -57,6 +57,18 @@ def test_a_run_that_lives_is_audited_without_disturbing_it(supervise: Supervise)
     assert audit(daemon.run).facts()["replays"]["proved"] > 0
 
 
+def test_a_checkpoint_that_somebody_removed_is_told_apart_from_those_of_retention(
+    copy: Run,
+) -> None:
+    assert audit(copy).facts()["checkpoints"]["untold"] == []
+    path = copy.path / f"checkpoints/step_{max(copy.seals()):06}.bin"
+    path.unlink()
+    told = audit(copy)
+    assert (told.code, told.facts()["checkpoints"]["untold"]) == (0, [f"checkpoints/{path.name}"])
+    text = command("audit", copy.path).out
+    assert f"1 deleted since, of which the journal does not tell checkpoints/{path.name}" in text
+
+
 def test_reading_changes_nothing(copy: Run) -> None:
     def stand() -> dict[str, tuple[int, int]]:
         found = copy.path.rglob("*")

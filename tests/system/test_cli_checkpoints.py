@@ -32,6 +32,15 @@ def test_what_is_bad_is_told_beside_what_is_good(simple: Run) -> None:
     assert told == {100: ("sealed", True), 200: ("BAD", False), 300: ("sealed", True)}
 
 
+def test_one_cut_short_is_bad_though_no_byte_of_it_need_be_read(simple: Run) -> None:
+    path = simple.path / "checkpoints/step_000200.bin"
+    os.truncate(path, 100)
+    done = Daemon(simple).cli("checkpoints", "{run}", "--verify")
+    assert done.returncode == 1
+    assert "3 read back, 1 of them not as sealed" in done.stdout
+    assert "BAD" in next(line for line in done.stdout.splitlines() if line.startswith("200 "))
+
+
 def verifying(run: Run) -> tuple[subprocess.Popen[bytes], int]:
     """``--verify`` with a terminal for its stderr, and the terminal's other end.
 
@@ -78,6 +87,20 @@ def test_a_terminal_is_shown_how_far_it_is_and_an_interrupt_ends_it(simple: Run)
         assert process.wait(10) == 2
         assert b"cannot finish checkpoints: interrupted" in shown
         assert b"Traceback" not in shown
+    finally:
+        process.kill()
+        process.wait(10)
+        os.close(terminal)
+
+
+def test_one_that_retention_deletes_meanwhile_is_not_bad(simple: Run) -> None:
+    process, terminal = verifying(simple)
+    pipe = simple.path / "checkpoints/step_000100.json"
+    try:
+        with pipe.open("wb") as writer:  # opens when the reader is there
+            (simple.path / "checkpoints/step_000100.bin").unlink()
+            writer.write(b"{}")
+        assert process.wait(20) == 0
     finally:
         process.kill()
         process.wait(10)

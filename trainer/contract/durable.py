@@ -176,12 +176,14 @@ def move(source: Path, target: Path) -> None:
     is not written again. A file has both names for a moment; a folder cannot, and is renamed,
     which the system does only where nothing, or an empty folder, has the new name.
     """
-    if stat.S_ISDIR(source.lstat().st_mode):
+    mode = source.lstat().st_mode
+    if stat.S_ISDIR(mode):
         sync_tree(source)
         _rename_folder(source, target)
         sync_folder(target.parent)
     else:
-        sync_file(source)
+        if stat.S_ISREG(mode):  # a pipe would be waited for, and a link leads elsewhere
+            sync_file(source)
         os.link(source, target)
         sync_folder(target.parent)
         source.unlink()

@@ -14,6 +14,7 @@ from supervisor.sidecars.checkpoints.presence import kind_of, measure, names_by_
 from supervisor.sidecars.checkpoints.seals import SealRecord
 from trainer.contract.checkpoint_format import FORMATS, companion_of, form_of, seal_of, step_of
 
+UNLIKE_SEAL = ("size: ", "companion: ")  # how a reason begins that a seal of the lineage gives
 _ENDINGS = tuple(f".{form}" for form in FORMATS)
 
 
@@ -234,9 +235,9 @@ class Catalogue:
         size = measure(self._folder / seal.bin.name)
         if size != seal.bin.bytes:
             found = f"not {kind_of(form_of(seal.bin.name))}" if size is None else f"{size} bytes"
-            reason = f"size: expected {seal.bin.bytes} bytes as sealed, found {found}"
+            reason = f"{UNLIKE_SEAL[0]}expected {seal.bin.bytes} bytes as sealed, found {found}"
         elif seal.companion and companion_of(seal.step) not in self._names:
-            reason = f"companion: expected {companion_of(seal.step)} as sealed, found none"
+            reason = f"{UNLIKE_SEAL[1]}expected {companion_of(seal.step)} as sealed, found none"
         return Refused(seal.step, seal.bin.name, reason) if reason else seal
 
     def _is_there(self, name: str) -> bool:
