@@ -29,6 +29,7 @@ from supervisor.process.orphans import strays, take_notice
 from supervisor.sidecars import attempts, kept_settings
 from supervisor.sidecars.attempts import AttemptModel, EndModel, IdentityModel, ResumeModel
 from supervisor.sidecars.checkpoints import SealError, supersede
+from supervisor.sidecars.checkpoints.holdings import DELETED
 from supervisor.sidecars.checkpoints.seals import read as read_seal
 from supervisor.sidecars.checkpoints.shards_elsewhere import remove_unfinished
 from trainer.contract.checkpoint_format import seal_of
@@ -62,7 +63,8 @@ def _start(parts: Parts, effect: Spawn) -> Event:
     lock = take(run / "trainer.lock")
     try:
         remove_unfinished(parts.checkpoints, parts.config.shard_roots)
-        remove_temporaries(parts.checkpoints)
+        # What was deleted while a root was away goes when that is there again.
+        remove_temporaries(parts.checkpoints, DELETED)
         supersede(parts.checkpoints, effect.attempt, resume.step if resume else -1)
         parts.newest_seal = resume.seal if resume else ""
         record = AttemptModel(

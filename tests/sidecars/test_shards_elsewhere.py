@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import threading
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -10,11 +13,14 @@ import pytest
 
 from supervisor.errors import StepkeeperError
 from supervisor.perform import building
-from supervisor.sidecars.checkpoints import growing, supersede, write_seal
+from supervisor.sidecars.checkpoints import Catalogue, growing, scan, supersede, write_seal
 from supervisor.sidecars.checkpoints.holdings import delete, finish_deletions, holdings
 from supervisor.sidecars.checkpoints.presence import measure
 from supervisor.sidecars.checkpoints.seals import Bin
 from supervisor.sidecars.checkpoints.shards_elsewhere import remove_unfinished
+from supervisor.sidecars.checkpoints.verify_child import verify
+from supervisor.sidecars.checkpoints.verify_companion import Expected
+from supervisor.sidecars.checkpoints.verify_stream import Manner
 from tests.sidecars.sealing import record
 from trainer.contract import durable
 from trainer.contract.checkpoint_format import (
@@ -165,3 +171,49 @@ def test_bytes_that_move_are_those_of_our_own_write_in_folder_and_root(tmp_path:
         seen.append(growing.marks(folder, {"disk": root}))
     moved = [before != after for before, after in pairwise(seen)]
     assert moved == [False, True, True, False]
+
+
+def test_a_disk_that_is_away_says_nothing_against_a_checkpoint(run: Path) -> None:
+    folder, (first, _) = spread(run, 10)
+    away = tuple((name, str(path)) for name, path in roots(run).items())
+
+    def problem() -> str:
+        found = verify(folder, Expected(roots=away), Manner(digest_only=True))["problem"]
+        return str(found)
+
+    assert problem() == ""
+    first.unlink()  # as an empty mount point shows
+    assert problem().startswith("cannot tell whether step_000010.sharded is good: ")
+    first.parent.rmdir()
+    assert problem().startswith("cannot tell whether step_000010.sharded is good: ")
+    assert problem().endswith("mount the root fast of its shards")
+
+
+@pytest.mark.parametrize("what", ["pipe", "link", "huge", "deep"])
+def test_whatever_stands_where_an_index_should_the_listing_goes_on(run: Path, what: str) -> None:
+    folder, _ = spread(run, 10)
+    index = folder / "index.json"
+    text = index.read_text()
+    index.unlink()
+    if what == "pipe":
+        os.mkfifo(index)
+    elif what == "link":
+        (run / "elsewhere.json").write_text(text)
+        index.symlink_to(run / "elsewhere.json")
+    elif what == "huge":  # more digits than Python prints, once they are added up
+        index.write_text(re.sub(r'"bytes": \d+', f'"bytes": {"9" * 4300}', text))
+    else:
+        index.write_text(text)
+        (folder / "/".join("abcdefghijklmnopqrst")).mkdir(parents=True)
+    seen: list[Catalogue] = []
+    thread = threading.Thread(target=lambda: seen.append(look(run)), daemon=True)
+    thread.start()
+    thread.join(10)
+    assert [refused.step for refused in seen[0].refused] == [10]
+    assert "size: expected" in seen[0].refused[0].reason
+
+
+def look(run: Path) -> Catalogue:
+    catalogue = scan(run / "checkpoints")
+    assert catalogue.sealed == ()
+    return catalogue

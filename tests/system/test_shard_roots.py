@@ -10,7 +10,14 @@ from tests.support.audited import faults
 from tests.support.command import command
 from tests.support.daemon import Daemon
 from tests.support.runs import Run, make_run
-from trainer.contract.checkpoint_format import name_of, read_shard_index, shard_name
+from trainer.contract.checkpoint_format import (
+    ShardFile,
+    ShardIndex,
+    format_shard_index,
+    name_of,
+    read_shard_index,
+    shard_name,
+)
 from trainer.contract.durable import temporary_for
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
@@ -47,13 +54,14 @@ def test_shards_in_roots_are_kept_and_deleted_with_their_checkpoints(tmp_path: P
     dead.mkdir(parents=True)
     left = tmp_path / "fast" / f"{name_of(9, 'sharded')}.{dead.name.split('.')[-2]}.{shard_name(0)}"
     left.write_bytes(b"of a writer that died")
+    waiting = _deleted_while_its_root_was_away(run)
     daemon = Daemon(run)
     try:
         assert daemon.start().wait(90) == 0, daemon.output()
     finally:
         daemon.finish()
-    assert _left(run) == {name_of(3, "sharded"), name_of(4, "sharded")}
-    folders = [run.path / "checkpoints" / name for name in _left(run)]
+    assert _left(run) == {name_of(3, "sharded"), name_of(4, "sharded"), waiting}
+    folders = [run.path / "checkpoints" / name for name in _left(run) - {waiting}]
     wanted = {shard for folder in folders for shard in in_roots(folder)}
     strangers = {f"{root}/step_000001.sharded.notes.pt" for root in ("fast", "slow")}
     there = {f"{root}/{p.name}" for root in ("fast", "slow") for p in (tmp_path / root).iterdir()}
@@ -68,6 +76,17 @@ def test_shards_in_roots_are_kept_and_deleted_with_their_checkpoints(tmp_path: P
     refused = command("fork", run.path, tmp_path / "new", "--step", 4)
     assert "of shard_roots, which is its run's alone" in refused.complaint()
     assert not (tmp_path / "new").exists()
+
+
+def _deleted_while_its_root_was_away(run: Run) -> str:
+    """The temporary name of a folder that alone knows of shards on a disk that may come back."""
+    folder = temporary_for(run.path / "checkpoints" / f"deleted.{name_of(2, 'sharded')}")
+    folder.mkdir()
+    meta = ShardFile("meta.pt", None, 0, "0" * 64)
+    shard = ShardFile(f"{name_of(2, 'sharded')}.{shard_name(0)}", "away", 0, "0" * 64, ("a",))
+    index = ShardIndex("stepkeeper.full-state/2", 2, "by_size", meta, (shard,))
+    (folder / "index.json").write_bytes(format_shard_index(index))
+    return folder.name
 
 
 def _left(run: Run) -> set[str]:

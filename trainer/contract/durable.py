@@ -24,14 +24,17 @@ def temporary_for(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.urandom(6).hex()}{TEMPORARY}")
 
 
-def remove_temporaries(folder: Path) -> None:
+def remove_temporaries(folder: Path, but: str = "") -> None:
     """Remove what writers that died left in ``folder``; only names of ours are touched.
 
-    The caller knows that no writer is alive there. Raises OSError.
+    Those with the prefix ``but`` stay, as ``set_aside`` gives one. The caller knows that no writer
+    is alive there. Raises OSError.
     """
     # Names only: beside thousands of checkpoints, paths would cost a restart 5 ms more.
     names = os.listdir(folder) if folder.is_dir() else []  # noqa: PTH208 - as said
     for name in names:
+        if but and name.startswith(f".{but}"):
+            continue
         if name.endswith(TEMPORARY) and _OURS.fullmatch(name):
             try:
                 (folder / name).unlink(missing_ok=True)

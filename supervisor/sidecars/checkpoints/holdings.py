@@ -18,7 +18,7 @@ from supervisor.sidecars.checkpoints.superseding import SUPERSEDED
 from trainer.contract import durable
 from trainer.contract.checkpoint_format import FORMATS, companion_of, form_of, seal_of, step_of
 
-_DELETED: Final = "deleted."
+DELETED: Final = "deleted."
 _LEFT: Final = re.compile(r"attempt-(\d{6,})")
 _NUMBERED: Final = re.compile(rf"(step_\d+\.(?:{'|'.join(FORMATS)}))(\.\d+)?")
 
@@ -44,7 +44,7 @@ def delete(folder: Path, held: Held, roots: Roots) -> Callable[[], None] | None:
     path = folder / held.name
     if _form(held.name) in FOLDERS:
         shards = shards_elsewhere.find(path, roots)
-        aside = durable.set_aside(path, folder, _DELETED)
+        aside = durable.set_aside(path, folder, DELETED)
         return partial(shards_elsewhere.remove, aside, shards) if aside else None
     try:
         blocks = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -65,7 +65,7 @@ def finish_deletions(folder: Path, roots: Roots) -> list[Callable[[], None]]:
     One whose shards cannot be told now is left for another start.
     """
     names = os.listdir(folder)  # noqa: PTH208 - names only, beside thousands of seals
-    left = [n for n in names if n.startswith(f".{_DELETED}") and n.endswith(durable.TEMPORARY)]
+    left = [n for n in names if n.startswith(f".{DELETED}") and n.endswith(durable.TEMPORARY)]
     found: list[Callable[[], None]] = []
     for path in (folder / name for name in left):
         with contextlib.suppress(OSError):

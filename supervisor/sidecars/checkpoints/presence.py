@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from typing import Final
 from supervisor.sidecars.checkpoints import seals
 from trainer.contract.checkpoint_format import (
     CheckpointFormatError,
+    ShardIndex,
     companion_of,
     form_of,
     n_params_of,
@@ -22,6 +24,8 @@ from trainer.contract.checkpoint_format import (
 
 FOLDERS: Final = ("sharded",)  # formats of which a checkpoint is a folder
 INDEX: Final = "index.json"  # in such a folder, with the digests of all else
+_MOST_INDEX: Final = 1 << 26  # bytes: a hundred thousand names and more
+_DEEPEST: Final = 8  # folders in each other: a checkpoint has none in its own
 
 
 def kind_of(form: str) -> str:
@@ -44,12 +48,15 @@ def measure(path: Path, form: str = "") -> int | None:
     return facts.st_size if stat.S_ISREG(facts.st_mode) else None
 
 
-def _inside(folder: Path) -> int:
+def _inside(folder: Path, depth: int = 0) -> int:
+    """Bytes of the files in a folder. Raises OSError, also for folders in folders on and on."""
+    if depth > _DEEPEST:
+        raise OSError(errno.ELOOP, "folders in folders on and on", str(folder))
     total = 0
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                total += _inside(Path(entry.path))
+                total += _inside(Path(entry.path), depth + 1)
             elif entry.is_file(follow_symlinks=False):
                 total += entry.stat(follow_symlinks=False).st_size
     return total
@@ -57,12 +64,29 @@ def _inside(folder: Path) -> int:
 
 def _in_roots(folder: Path) -> int:
     """Bytes of the shards that lie elsewhere, as the index has them; 0 without a good index."""
+    index = index_of(folder)
+    shards = index.shards if index is not None else ()
+    return sum(shard.bytes for shard in shards if shard.root is not None)
+
+
+def index_of(folder: Path) -> ShardIndex | None:
+    """The index of a checkpoint's folder, or None where it has no good one of its own.
+
+    Never waits, and follows no link: a trainer may have put anything there.
+    """
     path = folder / INDEX
     try:
-        index = read_shard_index(path.read_bytes(), str(path))
-    except (OSError, CheckpointFormatError):
-        return 0
-    return sum(shard.bytes for shard in index.shards if shard.root is not None)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - of a descriptor
+        try:
+            facts = os.fstat(descriptor)
+            if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MOST_INDEX:
+                return None
+            return read_shard_index(file.read(_MOST_INDEX) or b"", str(path))
+        except (OSError, CheckpointFormatError):
+            return None
 
 
 def names_by_step(names: Iterable[str]) -> dict[int, list[str]]:

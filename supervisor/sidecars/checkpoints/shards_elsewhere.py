@@ -13,14 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from supervisor.sidecars.checkpoints.presence import INDEX
+from supervisor.sidecars.checkpoints.presence import index_of
 from trainer.contract import durable
-from trainer.contract.checkpoint_format import (
-    CheckpointFormatError,
-    ShardFile,
-    name_of,
-    read_shard_index,
-)
+from trainer.contract.checkpoint_format import ShardFile, name_of
 
 Roots = Mapping[str, Path]
 # Of a temporary folder: the checkpoint's name, and what is unique in it and in its shards' names.
@@ -38,10 +33,8 @@ def stem_in_roots(name: str) -> str:
 
 def outside(folder: Path) -> tuple[ShardFile, ...]:
     """What the index of a checkpoint's folder says lies in a root; nothing without a good one."""
-    path = folder / INDEX
-    try:
-        index = read_shard_index(path.read_bytes(), str(path))
-    except (OSError, CheckpointFormatError):
+    index = index_of(folder)
+    if index is None:
         return ()
     # A folder that was copied to another step speaks of files that are not its own.
     own = f"{name_of(index.step, 'sharded')}."

@@ -6,6 +6,7 @@ of the folder and the named roots is ever read.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
@@ -76,12 +77,18 @@ def _index_bytes(here: _Place) -> bytes:
 
 
 def _check_names(path: Path, index: ShardIndex, places: Mapping[str | None, _Place]) -> None:
-    """Refuse a folder that lacks a file of its index, or holds one that the index does not name."""
+    """Refuse a folder that lacks a file of its index, or holds one that the index does not name.
+
+    Where a root has none of its files, its disk is away, more likely than not: that is no fault.
+    """
     files = (index.meta, *index.shards)
     there = {
         root: frozenset(os.listdir(place.descriptor))  # noqa: PTH208 - of a descriptor
         for root, place in places.items()
     }
+    for root, place in places.items():
+        if root is not None and there[root].isdisjoint(f.name for f in files if f.root == root):
+            raise _away(root, place.path, "no shard of it is there")
     missing = sorted(f.name for f in files if f.name not in there[f.root])
     if missing:
         raise CheckpointFormatError(str(path), "files", "all of its index", f"no {_told(missing)}")
@@ -162,8 +169,17 @@ def _root(path: Path, name: str, roots: Mapping[str, str]) -> Iterator[_Place]:
         raise CheckpointFormatError(
             str(path), f"the root {name} of a shard", f"one of shard_roots ({known})", "none"
         )
-    with _folder(Path(roots[name])) as place:
+    with ExitStack() as stack:
+        try:
+            place = stack.enter_context(_folder(Path(roots[name])))
+        except OSError as error:
+            raise _away(name, Path(roots[name]), str(error.strerror)) from None
         yield place
+
+
+def _away(name: str, path: Path, why: str) -> OSError:
+    """An error that says nothing against the checkpoint."""
+    return OSError(errno.ENODEV, f"{why}; mount the root {name} of its shards", str(path))
 
 
 @contextmanager

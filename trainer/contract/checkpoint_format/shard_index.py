@@ -20,6 +20,7 @@ INDEX_NAME: Final = "index.json"
 META_NAME: Final = "meta.pt"
 SPLITS: Final = ("round_robin", "by_group", "by_size")
 MOST_SHARDS: Final = 1000
+_MOST: Final = 2**53 - 1  # of what is counted; a sum of such numbers is still one to be printed
 _KEYS: Final = ("schema", "payload", "step", "split", "meta", "shards")
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _ROOT: Final = re.compile("[a-z][a-z0-9_-]{0,31}")
@@ -153,8 +154,8 @@ def _exactly(record: dict[str, Any], keys: tuple[str, ...], path: str, what: str
 
 
 def _whole(value: object, path: str, what: str) -> None:
-    if type(value) is not int or value < 0:
-        raise CheckpointFormatError(path, what, "a whole number of 0 or more", value)
+    if type(value) is not int or not 0 <= value <= _MOST:
+        raise CheckpointFormatError(path, what, f"a whole number of 0 to {_MOST}", value)
 
 
 def _each_once(index: ShardIndex, path: str) -> None:
