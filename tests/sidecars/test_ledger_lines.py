@@ -160,7 +160,8 @@ def test_the_file_is_readable_by_the_group(path: Path) -> None:
 
 def test_the_ledger_offers_nothing_that_shortens_renames_or_resets() -> None:
     assert {name for name in dir(Ledger) if not name.startswith("_")} == {
-        "begin", "close", "last_step", "losses", "lost", "mark", "note_cut", "open", "record", "sync"
+        "begin", "close", "last_step", "losses", "lost",
+        "mark", "note_cut", "open", "record", "sync",
     }  # fmt: skip
 
 
