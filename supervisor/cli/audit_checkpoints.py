@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
@@ -15,7 +16,7 @@ from supervisor.cli.audit_journal import NAME as JOURNAL
 from supervisor.cli.audit_seals import SealFile, Seals
 from supervisor.cli.audit_shards import ahead, shard_faults
 from supervisor.sidecars.checkpoints import scan
-from supervisor.sidecars.checkpoints.presence import INDEX, measure
+from supervisor.sidecars.checkpoints.presence import INDEX, kind_of, measure
 from supervisor.sidecars.events import EventLine, read
 from trainer.contract.checkpoint_format import companion_of, form_of
 
@@ -59,7 +60,11 @@ def check_checkpoints(
         elif sizes:
             path, size = next(iter(sizes.items()))
             wrong = f"it holds {size} bytes, its seal says {file.record.bin.bytes}"
-            findings.fault(path, wrong)
+            inside = list(_in_folder(path, standing.shard_roots(findings.run), _in_silence))
+            for at, what in inside or [(path, wrong)]:
+                findings.fault(at, what)
+        elif other := _of_another_kind(file):
+            findings.fault(other, f"it is not {kind_of(form_of(other.name))}")
         else:
             gone.append(file)
         if _lacks_companion(file, findings.run):
@@ -94,6 +99,16 @@ def _sizes(file: SealFile) -> dict[Path, int]:
     name = file.record.bin.name
     found = {path: measure(path, form_of(name)) for path in _places(file, name)}
     return {path: size for path, size in found.items() if size is not None}
+
+
+def _of_another_kind(file: SealFile) -> Path | None:
+    """What has the checkpoint's name beside its seal and is none, such as a link."""
+    path = file.path.parent / file.record.bin.name
+    return path if os.path.lexists(path) and measure(path) is None else None
+
+
+def _in_silence(_done: int) -> None:
+    """What is read of a checkpoint that is wrong already was not announced."""
 
 
 def _places(file: SealFile, name: str) -> tuple[Path, ...]:

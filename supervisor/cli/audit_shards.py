@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
@@ -26,7 +28,7 @@ def ahead(tell: Callable[[int], None], before: int, count: int) -> None:
 def shard_faults(
     folder: Path, roots: Mapping[str, Path], tell: Callable[[int], None]
 ) -> Iterator[tuple[Path, str]]:
-    """Each file that is missing, or is another one; ``tell`` receives the bytes read so far.
+    """Each file that is missing, extra, or another one; ``tell`` receives the bytes read so far.
 
     Nothing comes of a folder that was deleted meanwhile. Raises OSError.
     """
@@ -43,6 +45,10 @@ def shard_faults(
         if what := _fault(folder, file, roots, partial(ahead, tell, done)):
             yield folder / file.name, what
         done += file.bytes
+    known = {file.name for file in (index.meta, *index.shards)} | {INDEX_NAME}
+    with contextlib.suppress(FileNotFoundError):
+        for name in sorted(set(os.listdir(folder)) - known):  # noqa: PTH208 - names only
+            yield folder / name, "the index does not know of it"
 
 
 def _fault(

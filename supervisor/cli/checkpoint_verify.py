@@ -16,8 +16,10 @@ from supervisor.core.loss_history import difference, steps_of
 from supervisor.core.messages import LossHistory, Verdict
 from supervisor.sidecars.checkpoints import SealRecord
 from supervisor.sidecars.checkpoints.catalogue import UNLIKE_SEAL
+from supervisor.sidecars.checkpoints.seals import read as seal_at
 from supervisor.sidecars.checkpoints.verifying import Sealed, Verifier
 from supervisor.sidecars.ledger import written_losses
+from trainer.contract.checkpoint_format import seal_of
 
 _LOOK_SECONDS = 0.2
 _DOUBT = "cannot tell"
@@ -53,7 +55,9 @@ def verify(
                 row |= {"state": "unknown" if doubt else "BAD", "note": verdict.problem}
     for row in rows:
         if row["state"] == "refused" and row["note"].startswith(UNLIKE_SEAL):
-            row |= {"state": "BAD", "verified": False}  # no byte need be read to see that
+            # That it is bad is known already; a folder's shard is named by reading it.
+            verdict = read(seal_at(run / "checkpoints" / seal_of(row["step"])), lambda _done: None)
+            row |= {"state": "BAD", "verified": False, "note": verdict.problem or row["note"]}
     if full:
         _compare_losses(standing.ledger_path(run), histories, of_step)
 

@@ -25,7 +25,7 @@ _BESIDE: Final = 1 << 26  # bytes
 
 
 class Plan(NamedTuple):
-    """All lives begin at ``start``, or from nothing. ``half`` steps lie between cut and end.
+    """All lives begin at ``start``, or from nothing; ``half`` steps or more lie behind the cut.
 
     ``seconds`` is what a step takes, 0 where nobody knows.
     """
@@ -47,8 +47,8 @@ class Plan(NamedTuple):
 
     @property
     def cut(self) -> int:
-        """The step of the checkpoint that is resumed."""
-        return self.last - self.half
+        """The step of the checkpoint that is resumed: the first multiple of the half."""
+        return (self.began // self.half + 1) * self.half
 
     @property
     def training(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +61,44 @@ def test_it_is_named_by_the_listing_and_the_audit(sealed: tuple[str, Run], tmp_p
         assert f"{name}: " in rows[100]["note"]
     [fault] = faults(run, "--digests")
     assert fault.startswith(f"checkpoints/{name}: its digest is ")
+
+
+DAMAGES = {
+    "cut": lambda file: os.truncate(file, 20),
+    "missing": lambda file: file.unlink(),
+    "extra": lambda file: file.with_name("model.shard-099.pt").write_bytes(b"more"),
+}
+
+
+def test_what_changes_the_size_of_a_checkpoint_is_named_by_its_file(
+    sealed: tuple[str, Run], tmp_path: Path
+) -> None:
+    form, source = sealed
+    for damage, spoil_size in DAMAGES.items() if form == "sharded" else [("cut", DAMAGES["cut"])]:
+        run = copy_of(source, tmp_path / damage)
+        path = run.path / "checkpoints" / name_of(100, form)
+        file = path / SHARD if form == "sharded" else path
+        spoil_size(file)
+        named = file.with_name("model.shard-099.pt") if damage == "extra" else file
+        name = str(named.relative_to(path.parent))
+        told = command("checkpoints", run.path, "--verify", "--json")
+        [row] = [row for row in told.facts()["checkpoints"] if row["step"] == 100]
+        assert (told.code, row["state"], row["verified"]) == (1, "BAD", False)
+        assert name.rpartition("/")[2] in row["note"]
+        [fault] = faults(run)
+        assert fault.startswith(f"checkpoints/{name}: ")
+
+
+def test_a_link_in_the_place_of_a_checkpoint_is_a_fault(
+    sealed: tuple[str, Run], tmp_path: Path
+) -> None:
+    form, source = sealed
+    run = copy_of(source, tmp_path / "run")
+    path = run.path / "checkpoints" / name_of(100, form)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    kind = "a folder" if form == "sharded" else "a regular file"
+    assert faults(run) == [f"checkpoints/{path.name}: it is not {kind}"]
 
 
 def test_it_is_found_before_it_is_used_and_in_the_background(
