@@ -5,6 +5,7 @@ One model for all ways of saving, so that they meet the same machine; batches ar
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -129,7 +130,10 @@ def build(folder: Path, options: Options) -> Rig:
         output=None,
     )
     reports = Noting(folder / "reports.jsonl", lambda: False)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     run = prepare(launch, reports, Requests())
+    for number, handler in handlers.items():  # no loop here would look at the trainer's requests
+        signal.signal(number, handler)
     batch = run.state.mixer.batch(_ARM, options.batch)
     length = min(options.context, PRESETS[options.preset].context) + 1
     rig = Rig(run, folder, reports, batch._replace(sequences=batch.sequences[:, :length]))
