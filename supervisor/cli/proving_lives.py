@@ -25,10 +25,19 @@ _LOOK_SECONDS: Final = 0.02
 _ASK_SECONDS: Final = 5.0
 _END_SECONDS: Final = 30.0
 _ENDS_OF_ITS_OWN: Final = ("finished", "stopped")
+_REFUSALS: Final = ("failed", "never ready", "broke the contract")
 
 
 class LifeEndedError(StepkeeperError):
-    """The trainer ended before it came as far as was asked; its message says how."""
+    """The trainer ended before it came as far as was asked; its message says how.
+
+    ``chosen``: it ended by its own doing. One that was killed, or hung, or had no room says nothing
+    of what it was given to resume.
+    """
+
+    def __init__(self, text: str, *, chosen: bool) -> None:
+        super().__init__(text)
+        self.chosen = chosen
 
 
 class Life:
@@ -56,7 +65,8 @@ class Life:
             # Asked before the seals are read: an attempt is closed only after its last seal.
             newest = (standing.last_attempt(self.run) or {}).get("attempt", 0)
             sealed = [s for s in scan(self.run / "checkpoints").sealed if s.step > above]
-            if sealed:
+            # One of a later attempt is of a life that was itself resumed.
+            if sealed and sealed[-1].attempt == 1:
                 return Sealed(self.run, sealed[-1])
             self._refuse_an_end(newest, above, alive=alive)
             line = standing.last_line(self.run)
@@ -72,14 +82,16 @@ class Life:
         if ended is not None and ended.cause in _ENDS_OF_ITS_OWN:
             raise LifeEndedError(
                 f"its trainer has {ended.cause} at step {ended.last_step}, without a checkpoint "
-                f"above step {above}"
+                f"above step {above}",
+                chosen=True,
             )
         if ended is not None:
             said = last_words(self.run, 1)
             raise LifeEndedError(
-                f"its trainer ended ({ended.cause})" + (f": {said}" if said else "")
+                f"its trainer ended ({ended.cause})" + (f": {said}" if said else ""),
+                chosen=ended.cause in _REFUSALS and (ended.status or 0) >= 0,
             )
-        raise LifeEndedError(f"its supervisor ended: {_last_line(self.run / LOG)}")
+        raise LifeEndedError(f"its supervisor ended: {_last_line(self.run / LOG)}", chosen=False)
 
     def end(self) -> None:
         """End its supervisor, its trainer and all that they started. Raises UnknownError."""

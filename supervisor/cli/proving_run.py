@@ -11,7 +11,7 @@ from supervisor.cli.proving_plan import Plan, plan, refuse_without_room
 from supervisor.cli.proving_stage import stage
 from supervisor.cli.proving_trial import Trial
 from supervisor.cli.proving_view import View, report
-from supervisor.core.combination import identities
+from supervisor.core.combination import differences, identities
 from supervisor.core.resume_verdict import (
     FAILED,
     PROVED,
@@ -70,8 +70,10 @@ def prove_run(
         with stage(run, output) as place:
             refuse_without_room(place, chosen.start)
             trial = Trial(origin, chosen, place, view, keep=output is not None)
+            before = fingerprint(run, text)
             trial.take_place()
-            record = _record(run, text, trial)
+            record = _record(run, before, trial)
+            _refuse_changes(run, before, fingerprint(run, text))
             scratch_runs.store(run, record)
             if output is not None:
                 write_file(place / NAME, encode(record))
@@ -90,7 +92,13 @@ def prove_run(
     return 0 if record.verdict == PROVED else 1
 
 
-def _record(run: Path, text: bytes, trial: Trial) -> ProofModel:
+def _refuse_changes(run: Path, before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Raise UnknownError where some lives were of other code than others."""
+    if changed := differences(before, after):
+        raise UnknownError(f"cannot prove {run}: it was changed meanwhile: {changed[0]}")
+
+
+def _record(run: Path, before: dict[str, Any], trial: Trial) -> ProofModel:
     events = run / "events.jsonl"
     first = created(events) if events.exists() else None
     chosen: Plan = trial.plan
@@ -103,7 +111,7 @@ def _record(run: Path, text: bytes, trial: Trial) -> ProofModel:
         why=why,
         steps=StepsModel(start=chosen.began, cut=trial.cut_at, last=trial.last),
         seal=chosen.start.seal.digest if chosen.start is not None else "",
-        combination={**fingerprint(run, text), "identities": identities(told)},
+        combination={**before, "identities": identities(told)},
         repeated=tuple(map(_comparison, trial.repeated)),
         resumed=tuple(map(_comparison, trial.resumed)),
         controls=tuple(map(_control, trial.controls)),

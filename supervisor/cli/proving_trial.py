@@ -100,9 +100,15 @@ class Trial:
         found, refusal = self._follow(f"without {state}", target)
         heard = not whole_file or Life(target, lambda _: None).said(_LEFT_OUT)
         self._forget(target)
+        different = judged.unequal(found)
+        if not heard and (different or not found):
+            raise UnknownError(
+                f"cannot prove {self._origin.run}: it does not heed STEPKEEPER_OMIT, and resumed "
+                f"twice from one checkpoint it is not the same: {different or refusal}"
+            )
         if not found:
             return Control(state, judged.REFUSED, refusal)
-        if different := judged.unequal(found):
+        if different:
             return Control(state, judged.DIVERGED, different)
         if not heard:
             return Control(state, judged.ABSENT, "this trainer does not heed STEPKEEPER_OMIT")
@@ -116,14 +122,14 @@ class Trial:
     def _follow(self, what: str, run: Path) -> tuple[list[Comparison], str]:
         """A resumed life against the continuous one; nothing, and why, where it did not begin.
 
-        Raises UnknownError where it broke off behind its first step.
+        Raises UnknownError where it broke off behind its first step, or was ended by others.
         """
         life = Life(run, lambda step: self._view.at(what, step, self.last, 2 * self.plan.half))
         try:
             with life:
                 sealed = life.until_sealed(self.last - 1)
         except LifeEndedError as error:
-            if any(step > self.cut_at for step in life.steps()):
+            if not error.chosen or any(step > self.cut_at for step in life.steps()):
                 raise UnknownError(f"cannot prove {self._origin.run}: {what}: {error}") from None
             return [], str(error)
         if sealed.seal.step != self.last:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 _TABLES: Final = ("model", "train", "data", "sources", "evaluate")  # those that steps depend on
+_WAYS: Final = ("background", "shards", "split")  # how a checkpoint comes to be
 _LIBRARIES: Final = ("torch", "numpy")
 _USUAL: Final = ["{python}", "-m", "trainer"]
 _PYTHON: Final = "{python}"
@@ -51,7 +52,9 @@ def _settings(settings: dict[str, Any]) -> dict[str, Any]:
         arm: {key: value for key, value in source.items() if key != "path"}
         for arm, source in found.get("sources", {}).items()
     }
-    found["format"] = settings.get("checkpoint", {}).get("format", "bin")
+    checkpoint = settings.get("checkpoint", {})
+    found["format"] = checkpoint.get("format", "bin")
+    found |= {key: checkpoint[key] for key in _WAYS if key in checkpoint}
     return found
 
 
@@ -83,6 +86,8 @@ def _files(run: Path, command: list[str], *, ours: bool) -> Iterator[Path]:
                 continue
             if named:
                 yield path
+                # Python looks for what a script imports beside it first.
+                yield from _modules(path.parent) if path.suffix == ".py" else ()
     if ours and "-m" in command[:-1]:
         yield from _package(command[command.index("-m") + 1])
 
@@ -101,6 +106,14 @@ def _package(name: str) -> Iterator[Path]:
         yield origin
         return
     yield from sorted(origin.parent.rglob("*.py"))[:_MOST_FILES]
+
+
+def _modules(folder: Path) -> Iterator[Path]:
+    """The modules and packages in a folder, wherever else it leads to."""
+    found = sorted(folder.glob("*.py"))
+    for package in sorted(folder.glob("*/__init__.py")):
+        found += sorted(package.parent.rglob("*.py"))
+    yield from found[:_MOST_FILES]
 
 
 def _libraries() -> dict[str, str]:

@@ -31,6 +31,7 @@ def changed(run: Path, before: str, after: str) -> set[str]:
         ("[train]\nlr = 0.1\n", {"settings"}),
         ("[model]\nwidth = 64\n", {"settings"}),
         ('[checkpoint]\nformat = "pt"\n', {"settings"}),
+        ('[checkpoint]\nbackground = "live"\n', {"settings"}),
         ("[checkpoint]\nevery_steps = 7\n", set()),
         ("[restart]\nfirst = 7.0\n", set()),
         ('[trainer]\nenv = { A = "1" }\n', {"environment"}),
@@ -53,6 +54,17 @@ def test_an_edited_script_is_other_code(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print(1)\n")
     before = of(tmp_path, COMMAND)
     (tmp_path / "train.py").write_text("print(2)\n")
+    after = of(tmp_path, COMMAND)
+    assert {part for part in before if before[part] != after[part]} == {"code"}
+
+
+@pytest.mark.parametrize("name", ["model.py", "parts/__init__.py", "parts/deep/block.py"])
+def test_an_edited_module_beside_the_script_is_other_code(tmp_path: Path, name: str) -> None:
+    for path in (tmp_path / "train.py", tmp_path / "parts/__init__.py", tmp_path / name):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("print(1)\n")
+    before = of(tmp_path, COMMAND)
+    (tmp_path / name).write_text("print(2)\n")
     after = of(tmp_path, COMMAND)
     assert {part for part in before if before[part] != after[part]} == {"code"}
 
