@@ -69,11 +69,14 @@ def prove_run(
     try:
         with stage(run, output) as place:
             refuse_without_room(place, chosen.start)
-            trial = Trial(origin, chosen, place, view, keep=output is not None)
             before = fingerprint(run, text)
+
+            def unchanged() -> None:
+                _refuse_changes(run, before, fingerprint(run, text))
+
+            trial = Trial(origin, chosen, place, view, unchanged, keep=output is not None)
             trial.take_place()
             record = _record(run, before, trial)
-            _refuse_changes(run, before, fingerprint(run, text))
             scratch_runs.store(run, record)
             if output is not None:
                 write_file(place / NAME, encode(record))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -25,10 +25,20 @@ class Trial:
 
     ``repeated`` compares two lives before the cut, ``resumed`` the resumed one behind it with the
     uninterrupted one; ``controls`` are the lives without a state; ``cut_at`` and ``last`` the steps
-    at which all that was. ``keep``: the copies stay.
+    at which all that was. ``keep``: the copies stay. ``unchanged``, called after each life, raises
+    where it is no longer the same run that is proved.
     """
 
-    def __init__(self, origin: Origin, plan: Plan, place: Path, view: View, *, keep: bool) -> None:
+    def __init__(  # noqa: PLR0913 - each of another kind
+        self,
+        origin: Origin,
+        plan: Plan,
+        place: Path,
+        view: View,
+        unchanged: Callable[[], None],
+        *,
+        keep: bool,
+    ) -> None:
         self.plan = plan
         self.cut_at, self.last = plan.cut, plan.last
         self.repeated: list[Comparison] = []
@@ -38,6 +48,7 @@ class Trial:
         self._origin = origin
         self._place = place
         self._view = view
+        self._unchanged = unchanged
         self._keep = keep
 
     def take_place(self) -> None:
@@ -75,6 +86,7 @@ class Trial:
                 sealed = life.until_sealed(above)
         except LifeEndedError as error:
             raise UnknownError(f"cannot prove {self._origin.run}: {what}: {error}") from None
+        self._unchanged()
         self._view.say(f"   {what}: to step {sealed.seal.step}")
         return life, sealed
 
@@ -137,6 +149,7 @@ class Trial:
                 f"cannot prove {self._origin.run}: {what}: it made no checkpoint at step "
                 f"{self.last}, as the uninterrupted life did, but at step {sealed.seal.step}"
             )
+        self._unchanged()
         return list(self._compared(life, sealed)), ""
 
     def _compared(self, life: Life, sealed: Sealed) -> Iterable[Comparison]:
