@@ -29,7 +29,7 @@ class Trial:
     where it is no longer the same run that is proved.
     """
 
-    def __init__(  # noqa: PLR0913 - each of another kind
+    def __init__(
         self,
         origin: Origin,
         plan: Plan,
