@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
@@ -182,6 +183,9 @@ def process_group() -> Iterator[None]:
     try:
         yield
     finally:
+        for child in psutil.Process().children(recursive=True):  # before its files are removed
+            child.kill()
+            child.wait()
         dist.destroy_process_group()
 
 
