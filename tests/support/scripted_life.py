@@ -11,19 +11,19 @@ import os
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from tests.support import scripted_checkpoint as checkpoint
 from tests.support.scripted_options import parse
-from tests.support.scripted_reports import Reports, mix, pause
+from tests.support.scripted_reports import Reports, choose, mix, pause, ran
 from tests.support.scripted_silence import show_stacks, stand_still
+from tests.support.scripted_workers import start_workers
+
+if TYPE_CHECKING:
+    from tests.support.scripted_beside import Beside
 
 Record = dict
 ENVIRON = os.environ  # noqa: TID251 - a trainer learns its run from its environment
-_WORKER = (
-    "import signal, time\n"
-    "signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGUSR1, signal.SIG_IGN)\n"
-    "time.sleep(300)"
-)
 
 
 class Trainer:
@@ -40,6 +40,7 @@ class Trainer:
         self.draws = mix(self.options.seed)
         self.phase: Record = {}
         self.honoured: int | None = None
+        self.beside = _beside() if self.options.beside else None
         self.asked_to_stop = False
         self.asked_to_save = False
         self.over = ""
@@ -61,22 +62,13 @@ class Trainer:
         stand_still(here=options.hang_loading)
         if resume := ENVIRON.get("STEPKEEPER_RESUME"):
             self.resume(resume)
-        self.start_workers()
+        start_workers(options.workers, options.stray_workers)
         signal.signal(signal.SIGTERM, self.on_term)
         signal.signal(signal.SIGUSR1, self.on_usr1)
         self.read_orders()
         self.begin_phase()
         ready = {"pid": os.getpid(), "n_params": options.n_params, "step": self.step}
         self.reports.send("ready", **ready, companion=not options.no_companion)
-
-    def start_workers(self) -> None:
-        """Children that ignore both signals and will outlive this process."""
-        for number in range(self.options.workers + self.options.stray_workers):
-            from subprocess import DEVNULL, Popen  # noqa: PLC0415 - only where it is needed
-
-            command = [sys.executable, "-S", "-c", _WORKER]
-            stray = number >= self.options.workers
-            Popen(command, start_new_session=stray, stdin=DEVNULL, close_fds=True)
 
     def on_term(self, *_: object) -> None:
         """Handlers only set a request."""
@@ -147,7 +139,7 @@ class Trainer:
         self.step += 1
         self.train()
         if self.phase and self.phase["done"] == self.phase["steps"]:
-            self.report_phase()
+            self.reports.send("phase", **ran(self.phase, self.step))
         if self.options.sample_every and self.step % self.options.sample_every == 0:
             text = f"said at {self.step}"
             fields = {"step": self.step, "prompt": "say", "text": text, "temperature": 0.8}
@@ -158,7 +150,8 @@ class Trainer:
         """The step itself: an arm drawn by the phase's weights, a loss, a digest."""
         options, step = self.options, self.step
         self.draws = mix(self.draws)
-        arm = self.draw(self.draws / (1 << 64))
+        even = dict.fromkeys(options.arms.split(","), 1.0)
+        arm = choose(self.phase.get("weights") or even, self.draws / (1 << 64))
         noise = mix(options.seed * 1_000_003 + step) / (1 << 64)
         loss = round(2.0 + 400.0 / (step + 100) + 0.1 * noise + 0.01 * len(arm), 6)
         if 0 < options.differ_from <= step:
@@ -179,19 +172,6 @@ class Trainer:
             pulls, total = self.phase["arms"].get(arm, (0, 0.0))
             self.phase["arms"][arm] = (pulls + 1, total + loss)
 
-    def draw(self, share: float) -> str:
-        """The arm at ``share`` of the weights' sum."""
-        weights = self.phase.get("weights") or dict.fromkeys(self.options.arms.split(","), 1.0)
-        share *= sum(weights.values())
-        arm = ""
-        for name, weight in weights.items():
-            if weight > 0:
-                arm = name
-                share -= weight
-            if share < 0:
-                break
-        return arm
-
     def misbehave(self, line: str) -> None:
         """Faults that stand before this step's report."""
         options = self.options
@@ -204,17 +184,6 @@ class Trainer:
             half = f'{{"seq":{self.reports.seq + 1},{line}'[: len(line) // 2]
             os.write(self.reports.descriptor, half.encode("ascii"))
             os._exit(options.exit_code)
-
-    def report_phase(self) -> None:
-        """The phase is over: what each arm did in it."""
-        phase = self.phase
-        arms = [
-            {"arm": arm, "pulls": pulls, "failed": 0, "loss": total / pulls}
-            for arm, (pulls, total) in sorted(phase["arms"].items())
-        ]
-        span = {"first": self.step - phase["steps"] + 1, "last": self.step}
-        facts = {n: phase[n] for n in ("phase", "repeated", "weights")}
-        self.reports.send("phase", **facts, **span, arms=arms)
 
     def finish_turn(self) -> None:
         """Faults, then saves, holds and ends; the only place that looks at requests."""
@@ -244,6 +213,7 @@ class Trainer:
     def answer_requests(self) -> None:
         """At most one checkpoint for all that is asked at this step's end."""
         options = self.options
+        self.collect()
         asked = self.asked_to_save  # an order is on disk before the signal that announces it
         self.read_orders()
         order = self.orders["save"]
@@ -258,7 +228,9 @@ class Trainer:
         if self.asked_to_stop or (last and not options.no_final):
             reason = "stop"
         if reason:
-            self.save(reason, order["serial"] if order is not None and ordered else None)
+            leaves = reason == "stop" or (order is not None and order["then"] == "exit")
+            serial = order["serial"] if order is not None and ordered else None
+            self.save(reason, serial, leaves=leaves)
         if order is not None and ordered:
             self.honoured = order["serial"]
         if ordered or signalled:
@@ -268,20 +240,45 @@ class Trainer:
         elif order is not None and ordered and order["then"] == "exit" and not options.ignore_exit:
             self.over = "order"
 
-    def save(self, reason: str, serial: int | None) -> None:
+    def save(self, reason: str, serial: int | None, *, leaves: bool) -> None:
         """Write this step's checkpoint unless it has one, and report it."""
         step, options, began = self.step, self.options, time.perf_counter()
+        self.collect(wait=True)
         if self.saved[0] == step and serial is None:
             return
         name = f"step_{step:06d}.{options.format}"
+        facts = {"step": step, "name": name, "reason": reason, "save": serial}
         if self.saved[0] != step:
             self.reports.send("doing", what="save", step=step)
             os.fsync(self.reports.descriptor)
-            inside = {"rng": {"draws": self.draws}, "phase": self.phase or None, "reason": reason}
-            self.saved = checkpoint.save(self.folder + name, options, inside, self.reports)
-        facts = {"step": step, "name": name, "sha256": self.saved[1], "bytes": self.saved[2]}
-        facts |= {"reason": reason, "seconds": round(time.perf_counter() - began, 6)}
-        self.reports.send("checkpoint", **facts, save=serial)
+            phase = json.loads(json.dumps(self.phase)) or None
+            inside = {"rng": {"draws": self.draws}, "phase": phase, "reason": reason}
+            place = (self.folder + name, options, inside, self.reports)
+            if self.beside is not None and not leaves:
+                self.beside.begin(step, facts, lambda: checkpoint.save(*place))
+                return
+            self.saved = checkpoint.save(*place)
+        self.told(facts, time.perf_counter() - began)
+
+    def collect(self, *, wait: bool = False) -> None:
+        """Report a save beside the steps that is over; ``wait`` for one that is not."""
+        if self.beside is None or self.beside.step < 0 or not (wait or self.beside.over):
+            return
+        if not self.beside.over:
+            self.reports.send("doing", what="save", step=self.beside.step)
+        self.saved, facts = self.beside.result()
+        self.told(facts, self.options.slow_save)
+
+    def told(self, facts: Record, seconds: float) -> None:
+        """Report the checkpoint that was saved last."""
+        content = {"sha256": self.saved[1], "bytes": self.saved[2], "seconds": round(seconds, 6)}
+        self.reports.send("checkpoint", **facts, **content)
+
+
+def _beside() -> Beside:
+    from tests.support.scripted_beside import Beside  # noqa: PLC0415 - threads, that few need
+
+    return Beside()
 
 
 def main(began: float) -> int:
@@ -295,6 +292,7 @@ def main(began: float) -> int:
         due = max(due + interval, time.perf_counter() - 0.1)
         if (ahead := due - time.perf_counter()) > 0:
             pause(ahead)
+    trainer.collect(wait=True)
     trainer.reports.send("finished", reason=trainer.over or "steps", step=trainer.step)
     stand_still(here=trainer.options.hang_ending)
     return 0

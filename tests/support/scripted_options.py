@@ -33,6 +33,7 @@ SETTINGS: dict[str, int | float | str | bool] = {
     "ready_after": 0.0,  # seconds before the first report
     "slow_save": 0.0,  # seconds that every checkpoint takes
     "creeping_save": 0.0,  # the same, with a few bytes more again and again
+    "beside": False,  # saves while it goes on, and tells of it at a later step's end
     "losses": False,  # companions hold the losses since the checkpoint before
     "show_stacks": False,  # a handler for SIGQUIT that prints them
 }

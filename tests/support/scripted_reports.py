@@ -24,6 +24,29 @@ def pause(seconds: float) -> None:
         select([], [], [], seconds)
 
 
+def choose(weights: dict, share: float) -> str:
+    """The arm at ``share`` of the weights' sum."""
+    share *= sum(weights.values())
+    arm = ""
+    for name, weight in weights.items():
+        if weight > 0:
+            arm = name
+            share -= weight
+        if share < 0:
+            break
+    return arm
+
+
+def ran(phase: dict, last: int) -> dict:
+    """What the report of a phase that is over with step ``last`` says: what each arm did in it."""
+    arms = [
+        {"arm": arm, "pulls": pulls, "failed": 0, "loss": total / pulls}
+        for arm, (pulls, total) in sorted(phase["arms"].items())
+    ]
+    span = {"first": last - phase["steps"] + 1, "last": last}
+    return {**{n: phase[n] for n in ("phase", "repeated", "weights")}, **span, "arms": arms}
+
+
 class Reports:
     """The report file, appended to in whole lines numbered from 1."""
 
