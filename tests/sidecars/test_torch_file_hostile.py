@@ -233,6 +233,23 @@ def test_hostile_structures_take_neither_time_nor_memory(
         assert list(tensors(read(path).tree)) == []
 
 
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (lambda: b"(" + b"}" * 1_100_000 + b"t.", "more than 1048576 containers"),
+        (lambda: b"(" + b"c_codecs\nencode\n0" * 9 + b")\x850" * 600_000 + b"t.", "containers"),
+        (lambda: b"}(" + b"K\x01N" * 1_100_000 + b"u.", "more than 1048576 keys"),
+        (lambda: b"N" + b"".join(b"r%b" % struct.pack("<I", i) for i in range(2_200_000)), "remem"),
+        (lambda: b"(" * 11_000 + b".", "more marks open"),
+    ],
+    ids=["dictionaries", "tuples", "keys", "memo", "marks"],
+)
+def test_what_costs_more_memory_than_it_takes_in_the_file_is_counted(
+    tmp_path: Path, make: Callable[[], bytes], found: str
+) -> None:
+    assert found in problem(pickled(tmp_path / "x.pt", BATCH + make()))
+
+
 def test_a_structure_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x.pt"
     pickled(path, BATCH + b"N" * 100)

@@ -22,6 +22,11 @@ from trainer.contract.checkpoint_format import CheckpointFormatError
 
 _MOST_COPIED: Final = 1 << 28  # bytes and items: what is copied may be copied again and again
 _MOST_KEY: Final = 1 << 31  # keys beyond it could be chosen to make a dict slow
+# Each costs the reader up to fifty times the bytes that it takes in the file.
+_MOST_CONTAINERS: Final = 1 << 20
+_MOST_KEYS: Final = 1 << 20  # in all dictionaries
+_MOST_REMEMBERED: Final = 1 << 21
+_DEEPEST: Final = 10_000  # marks that are open
 _MOST_FLOATS: Final = 10_000  # keys that are: likewise
 _KEYS: Final = (str, bool, float, bytes, type(None))
 _MOST_PARTS: Final = 16  # of a key that is a tuple
@@ -38,7 +43,7 @@ class Interpreter:
         self._stack: list[Any] = []
         self._below: list[list[Any]] = []  # the stacks under each mark
         self._memo: dict[int, Any] = {}
-        self._copied = 0
+        self._copied = self._containers = self._keys = 0
         self._floats = 0
 
     def take(self, opcode: str, argument: Any, count: int) -> None:  # noqa: ANN401 - what genops gives
@@ -67,8 +72,17 @@ class Interpreter:
         """Put a value on the stack."""
         self._stack.append(value)
 
+    def hold(self, container: Any) -> None:  # noqa: ANN401 - as above
+        """Put a container on the stack. Raises CheckpointFormatError for more than any use has."""
+        self._containers += 1
+        if self._containers > _MOST_CONTAINERS:
+            self.refuse(f"more than {_MOST_CONTAINERS} containers")
+        self._stack.append(container)
+
     def mark(self, _: Any) -> None:  # noqa: ANN401 - no argument
         """Begin a stack of its own."""
+        if len(self._below) > _DEEPEST:
+            self.refuse("more marks open than any use has")
         self._below.append(self._stack)
         self._stack = []
 
@@ -80,6 +94,8 @@ class Interpreter:
     def put(self, index: int) -> None:
         """Remember what is on top."""
         self._memo[index] = self._stack[-1]
+        if len(self._memo) > _MOST_REMEMBERED:
+            self.refuse("more values remembered than any use has")
 
     def get(self, index: int) -> None:
         """Put what was remembered on top."""
@@ -129,7 +145,7 @@ class Interpreter:
     def reduce(self, _: Any) -> None:  # noqa: ANN401 - no argument
         """Make a value of one of the known kinds from a name and its arguments."""
         arguments = self._stack.pop()
-        self._stack.append(self._made(self._stack.pop(), arguments))
+        self.hold(self._made(self._stack.pop(), arguments))
 
     def build(self, _: Any) -> None:  # noqa: ANN401 - no argument
         """Attributes, which a module's ordered dictionary has and nothing here needs."""
@@ -160,6 +176,9 @@ class Interpreter:
             self._check_key(key)
 
     def _check_key(self, key: Any) -> None:  # noqa: ANN401 - from a file
+        self._keys += 1
+        if self._keys > _MOST_KEYS:
+            self.refuse(f"more than {_MOST_KEYS} keys")
         parts = key if type(key) is tuple else (key,)
         if len(parts) > _MOST_PARTS:
             self.refuse(f"a key of {len(parts)} parts")
@@ -185,15 +204,15 @@ _ACTS: Final[dict[str, Callable[[Interpreter, Any], None]]] = {
     "NEWFALSE": lambda machine, _: machine.push(value=False),
     **dict.fromkeys(("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"), Interpreter.push),
     "BINUNICODE": Interpreter.push,
-    "EMPTY_TUPLE": lambda machine, _: machine.push(()),
-    "EMPTY_LIST": lambda machine, _: machine.push([]),
-    "EMPTY_DICT": lambda machine, _: machine.push({}),
+    "EMPTY_TUPLE": lambda machine, _: machine.hold(()),
+    "EMPTY_LIST": lambda machine, _: machine.hold([]),
+    "EMPTY_DICT": lambda machine, _: machine.hold({}),
     "MARK": Interpreter.mark,
     "POP": Interpreter.pop,
-    "TUPLE": lambda machine, _: machine.push(tuple(machine.marked())),
-    "TUPLE1": lambda machine, _: machine.push(tuple(machine.popped(1))),
-    "TUPLE2": lambda machine, _: machine.push(tuple(machine.popped(2))),
-    "TUPLE3": lambda machine, _: machine.push(tuple(machine.popped(3))),
+    "TUPLE": lambda machine, _: machine.hold(tuple(machine.marked())),
+    "TUPLE1": lambda machine, _: machine.hold(tuple(machine.popped(1))),
+    "TUPLE2": lambda machine, _: machine.hold(tuple(machine.popped(2))),
+    "TUPLE3": lambda machine, _: machine.hold(tuple(machine.popped(3))),
     "APPEND": lambda machine, _: machine.append(machine.popped(1)),
     "APPENDS": lambda machine, _: machine.append(machine.marked()),
     "SETITEM": lambda machine, _: machine.set_items(machine.popped(2)),
