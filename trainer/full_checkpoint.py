@@ -15,13 +15,17 @@ from typing import Literal
 from trainer import clock
 from trainer.checkpoint import Saved, make_way, refuse_without_room
 from trainer.contract import durable
-from trainer.contract.checkpoint_format import companion_of, format_companion, name_of
+from trainer.contract.checkpoint_format import (
+    companion_of,
+    format_companion,
+    name_of,
+    room_for,
+)
 from trainer.full_payload import payload_of
 from trainer.full_state import Announce, PathError, Written, write_one_file, write_sharded
 from trainer.moment import Moment
 
 Split = Literal["by_size", "round_robin", "by_group"]
-_BESIDE = 4 << 20  # generators, names and numbers, and what torch puts between tensors
 
 
 @dataclass(frozen=True)
@@ -41,9 +45,9 @@ class FullWriter:
         began = clock.seconds()
         path = folder / name_of(moment.step, self.form)
         make_way(folder, path, moment.step)
-        refuse_without_room(folder, path, self._needed(moment, here=True))
+        refuse_without_room(folder, path, self.needed(moment, here=True))
         for root in self.roots.values():
-            refuse_without_room(root, path, self._needed(moment, here=False))
+            refuse_without_room(root, path, self.needed(moment, here=False))
 
         def announce(written: Written) -> None:
             companion = moment.companion(self.form, written.sha256, written.bytes)
@@ -70,8 +74,12 @@ class FullWriter:
         except PathError as error:  # a disk that is away now may come back
             raise OSError(errno.ENOENT, str(error)) from None
 
-    def _needed(self, moment: Moment, *, here: bool) -> int:
+    def needed(self, moment: Moment, *, here: bool) -> int:
+        """Bytes that must be free in the checkpoints' folder (``here``), or in each root.
+
+        By the contract's rule, by which the supervisor tells what a trainer waits for.
+        """
         size = 12 * moment.n_params + 8 * len(moment.history)
         if not self.roots:
-            return size + _BESIDE
-        return _BESIDE if here else size // len(self.roots)
+            return room_for(moment.n_params, size)
+        return room_for(0) if here else size // len(self.roots)

@@ -15,7 +15,7 @@ from tests.support.crash_fs import CrashFs, Killed, crash_fs
 from tests.trainer.tiny import MODEL, Life, live, make_run
 from trainer import clock
 from trainer.checkpoint import SealedError, refuse_without_room, write
-from trainer.contract.checkpoint_format import CheckpointFormatError, name_of
+from trainer.contract.checkpoint_format import CheckpointFormatError, name_of, room_for
 from trainer.errors import RefusedError, SettingsError
 from trainer.full_checkpoint import FullWriter
 from trainer.identities import differences
@@ -115,6 +115,13 @@ def test_room_is_looked_for_first(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="bytes are needed and") as caught:
         refuse_without_room(tmp_path, tmp_path / "x", 1 << 62)
     assert caught.value.errno == errno.ENOSPC
+
+
+def test_a_trainer_waits_for_no_more_room_than_its_supervisor_tells_of(life: Life) -> None:
+    taken, newest = moment(life), life.newest()
+    files = newest.iterdir() if newest.is_dir() else [newest]
+    told = room_for(taken.n_params, sum(file.stat().st_size for file in files))
+    assert FullWriter(newest.suffix[1:]).needed(taken, here=True) <= told
 
 
 def test_one_changed_byte_is_refused_by_the_name_of_its_file(life: Life) -> None:
