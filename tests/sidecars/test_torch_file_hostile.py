@@ -201,7 +201,7 @@ def test_a_changed_structure_is_found_by_its_crc(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "found"),
     [
-        (lambda: b"(" * 101_000, "at most 100000 opcodes"),
+        (lambda: b"N" * 101_000, "at most 100000 opcodes"),
         (lambda: b"X" + struct.pack("<I", 1 << 31) + b"x.", "a pickle"),
         (lambda: b"\x8b\xff\xff\xff\x7f.", "a pickle"),
         (lambda: b"]q\0" + b"h\0\x85q\x000" * 24_000 + b"0h\0.", ""),  # a tower
