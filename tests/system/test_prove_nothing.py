@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.cli.proving_lives import Life, LifeEndedError
 from tests.support.command import command
-from tests.support.runs import make_run, scripted
+from tests.support.runs import Run, copy_of, make_run, scripted
 from tests.system.test_prove_run import STEPS, edit, finished, keep
 
 pytestmark = pytest.mark.system
@@ -16,6 +16,13 @@ pytestmark = pytest.mark.system
 COMMAND = 'command = ["sh", "engine.sh"]'
 
 
+@pytest.fixture(scope="module")
+def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run whose trainer resumes with a generator that it did not restore."""
+    return finished(tmp_path_factory.mktemp("forgetful") / "run", forget_draws=True)
+
+
+@pytest.mark.timeout(180)
 def test_a_life_that_was_itself_resumed_is_no_uninterrupted_one(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", scripted(steps=200, kill_at=150, attempts=1), every=100)
     keep(run)
@@ -35,10 +42,10 @@ def test_a_life_that_was_itself_resumed_is_no_uninterrupted_one(tmp_path: Path) 
     ],
 )
 def test_what_says_nothing_of_a_resume_is_no_verdict(
-    tmp_path: Path, script: str, told: str
+    forgetful: Run, tmp_path: Path, script: str, told: str
 ) -> None:
     """A trainer that another killed as it resumed; one whose code is edited meanwhile."""
-    run = finished(tmp_path / "run", forget_draws=True)
+    run = copy_of(forgetful, tmp_path / "run")
     words = " ".join(scripted(steps=STEPS, rate=400, every=20, forget_draws=True))
     engine = run.path / "engine.sh"
     engine.write_text(f"{script.replace('engine.sh', str(engine))}\nexec {words}\n")
