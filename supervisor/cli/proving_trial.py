@@ -53,15 +53,13 @@ class Trial:
 
     def take_place(self) -> None:
         """Train. Raises UnknownError where a life does not come as far as it must, OSError."""
-        plan, origin = self.plan, self._origin
-        target = self._place / "cut"
-        scratch_runs.begin(origin, plan.start, target, plan.half)
-        cut_life, cut = self._live("cut", target, plan.began, plan.cut)
+        plan = self.plan
+        shorter, longer = self._place / "cut", self._place / "continuous"
+        self._begin_both(shorter, longer)
+        cut_life, cut = self._live("cut", shorter, plan.began, plan.cut)
         self.cut_at = cut.seal.step
-        target = self._place / "continuous"
-        scratch_runs.begin(origin, plan.start, target, 2 * plan.half)
         # A trainer that saves when it likes is compared where it does.
-        continuous, end = self._live("continuous", target, self.cut_at, plan.last)
+        continuous, end = self._live("continuous", longer, self.cut_at, plan.last)
         self.last = end.seal.step
         self.companion = end.companion()
         self._continuous, self._end, self._cut = continuous, end, cut
@@ -77,6 +75,18 @@ class Trial:
                 control = self._without(state)
             self.controls.append(control)
             self._view.say(f"   without {state}: {control.result}")
+
+    def _begin_both(self, shorter: Path, longer: Path) -> None:
+        """Before either lives: a run that trains on deletes what they begin from."""
+        plan, origin = self.plan, self._origin
+        try:
+            scratch_runs.begin(origin, plan.start, shorter, plan.half)
+            scratch_runs.begin(origin, plan.start, longer, 2 * plan.half)
+        except FileNotFoundError as error:
+            raise UnknownError(
+                f"cannot prove {origin.run}: {error.filename} was there and is gone; where the run "
+                "deletes its checkpoints so soon, pin one and give its step with --at"
+            ) from None
 
     def _live(self, what: str, run: Path, above: int, last: int) -> tuple[Life, Sealed]:
         """One life to its first checkpoint above a step. Raises UnknownError."""

@@ -192,6 +192,26 @@ def test_an_interrupted_proof_leaves_nothing(tmp_path: Path, number: signal.Sign
         end(place)
 
 
+@pytest.mark.timeout(120)
+def test_what_retention_deletes_meanwhile_is_not_missed(proved: Run) -> None:
+    process = subprocess.Popen(
+        program("prove", proved.path, "--steps", 40, "--at", 170),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        cut = proved.path.with_name(f".{proved.path.name}.proof") / "cut/attempts"
+        wait_until(cut.is_dir, "the first life", 30)
+        (proved.path / "checkpoints/step_000160.bin").unlink()
+        said, _ = process.communicate(timeout=80)
+    finally:
+        process.kill()
+        process.communicate(timeout=10)
+    assert process.returncode == 0, said
+
+
 def test_what_cannot_be_proved_is_told_in_a_line(proved: Run, tmp_path: Path) -> None:
     told = command("prove", proved.path, "--steps", 1000)
     assert told.code == 2
