@@ -19,3 +19,23 @@ def ends_are_interrupts() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def interrupts_wait() -> Iterator[None]:
+    """Within it no interrupt is raised; one that came is raised behind it.
+
+    A child that is started meanwhile is known before anything can end this process.
+    """
+    came: list[int] = []
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if callable(signal.getsignal(number)):  # what is ignored stays so, in the child too
+            before[number] = signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        raise KeyboardInterrupt

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
 from supervisor import clock, environment
+from supervisor.cli.interrupts import interrupts_wait
 from supervisor.errors import UnknownError
 
 _MOST_AT_ONCE = 4
@@ -79,15 +80,16 @@ class Children:
     def _start(self, task: Task) -> None:
         output = tempfile.TemporaryFile()  # noqa: SIM115 - closed where the child's answer is read
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - likewise
-        process = subprocess.Popen(
-            [sys.executable, "-m", *task.words],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=errors,
-            env=environment.for_own_programs(),
-            process_group=0,  # a Ctrl-C at the terminal is for the command, which ends them
-        )
-        self._running.append((task, process, output, errors))
+        with interrupts_wait():
+            process = subprocess.Popen(
+                [sys.executable, "-m", *task.words],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                env=environment.for_own_programs(),
+                process_group=0,  # a Ctrl-C at the terminal is for the command, which ends them
+            )
+            self._running.append((task, process, output, errors))
 
 
 def _answer(
