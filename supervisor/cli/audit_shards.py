@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from trainer.contract.checkpoint_format import (
-    INDEX_NAME,
     CheckpointFormatError,
+)
+from trainer.contract.checkpoint_format.shard_index import (
+    INDEX_NAME,
     ShardFile,
     read_shard_index,
 )

@@ -23,12 +23,14 @@ from supervisor.sidecars.checkpoints import SealRecord
 from supervisor.sidecars.checkpoints.presence import FOLDERS
 from supervisor.sidecars.events import created
 from trainer.contract.checkpoint_format import (
-    INDEX_NAME,
     CheckpointFormatError,
     Companion,
     companion_of,
     form_of,
     read_companion,
+)
+from trainer.contract.checkpoint_format.shard_index import (
+    INDEX_NAME,
     read_shard_index,
 )
 from trainer.contract.durable import remove, write_file

@@ -17,7 +17,11 @@ from supervisor.core.messages import LedgerPosition
 from supervisor.errors import StepkeeperError
 from supervisor.perform.unattended import by
 from supervisor.sidecars import archive, attempts, rewinds
-from supervisor.sidecars.checkpoints import SealRecord, scan, supersede
+from supervisor.sidecars.checkpoints import (
+    SealRecord,
+    scan,
+)
+from supervisor.sidecars.checkpoints.superseding import supersede
 from supervisor.sidecars.events import Events, created, mark_of
 from supervisor.sidecars.ledger import Ledger
 from supervisor.sidecars.rewinds import LineModel, RewindModel, TargetModel

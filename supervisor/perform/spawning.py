@@ -28,10 +28,13 @@ from supervisor.process.locks import take
 from supervisor.process.orphans import strays, take_notice
 from supervisor.sidecars import attempts, kept_settings
 from supervisor.sidecars.attempts import AttemptModel, EndModel, IdentityModel, ResumeModel
-from supervisor.sidecars.checkpoints import SealError, supersede
+from supervisor.sidecars.checkpoints import (
+    SealError,
+)
 from supervisor.sidecars.checkpoints.holdings import DELETED
 from supervisor.sidecars.checkpoints.seals import read as read_seal
 from supervisor.sidecars.checkpoints.shards_elsewhere import remove_unfinished
+from supervisor.sidecars.checkpoints.superseding import supersede
 from trainer.contract.checkpoint_format import seal_of
 from trainer.contract.durable import remove_temporaries, replace_file
 from trainer.contract.wire import format_orders

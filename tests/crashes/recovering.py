@@ -26,7 +26,11 @@ from supervisor.errors import RefusedError
 from supervisor.perform.spawning import reports_path
 from supervisor.process.reports import Follower
 from supervisor.sidecars import events
-from supervisor.sidecars.checkpoints import SealRecord, scan, supersede
+from supervisor.sidecars.checkpoints import (
+    SealRecord,
+    scan,
+)
+from supervisor.sidecars.checkpoints.superseding import supersede
 from supervisor.sidecars.ledger import audit, canonical
 from tests.support.crash_fs import Chosen
 from tests.support.crash_fs.disk import Content

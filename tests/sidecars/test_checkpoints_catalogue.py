@@ -10,6 +10,7 @@ import pytest
 from supervisor.errors import RefusedError
 from supervisor.sidecars import checkpoints
 from supervisor.sidecars.checkpoints import Gap, Refused, Unsealed, scan, write_seal
+from supervisor.sidecars.checkpoints.superseding import supersede
 from tests.sidecars.sealing import checkpoint, companion, content, lineage, record
 from trainer.contract.checkpoint_format import companion_of, name_of, seal_of
 
@@ -166,7 +167,7 @@ def test_a_rejected_one_is_never_offered_and_its_successor_of_the_same_step_is(
     checkpoints.reject(tmp_path, digests[200], "three attempts without progress")
     assert steps(tmp_path) == [100]
     assert reasons(tmp_path) == {name_of(200): "rejected: three attempts without progress"}
-    checkpoints.supersede(tmp_path, 5, 100)
+    supersede(tmp_path, 5, 100)
     checkpoint(tmp_path, 200)
     write_seal(tmp_path, record(200, digests[100], attempt=5))
     assert steps(tmp_path) == [200, 100]

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.sidecars.checkpoints import scan, supersede
+from supervisor.sidecars.checkpoints import (
+    scan,
+)
 from supervisor.sidecars.checkpoints.presence import measure
+from supervisor.sidecars.checkpoints.superseding import supersede
 from tests.sidecars.sealing import bytes_in, checkpoint, lineage, snapshot
 from tests.support.runs import ROOT
 from trainer.contract import durable
@@ -28,7 +31,7 @@ def audit(event, arguments):
         left -= 1
         if left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
-from supervisor.sidecars.checkpoints import supersede
+from supervisor.sidecars.checkpoints.superseding import supersede
 from supervisor.sidecars.checkpoints.holdings import delete, holdings
 sys.addaudithook(audit)
 folder = Path(sys.argv[1])

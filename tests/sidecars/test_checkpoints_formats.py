@@ -13,11 +13,11 @@ from supervisor.sidecars.checkpoints import (
     reject,
     scan,
     seals,
-    supersede,
     write_seal,
 )
 from supervisor.sidecars.checkpoints.holdings import delete, finish_deletions, holdings
 from supervisor.sidecars.checkpoints.presence import measure, parameters, sealed_path
+from supervisor.sidecars.checkpoints.superseding import supersede
 from tests.sidecars.sealing import bytes_in, checkpoint, lineage, record, snapshot
 from trainer.contract import durable
 from trainer.contract.checkpoint_format import FORMATS, companion_of, name_of, seal_of

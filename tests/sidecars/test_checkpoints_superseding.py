@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.sidecars.checkpoints import scan, supersede
+from supervisor.sidecars.checkpoints import (
+    scan,
+)
+from supervisor.sidecars.checkpoints.superseding import supersede
 from tests.sidecars.sealing import checkpoint, lineage
 from tests.support.runs import ROOT
 from trainer.contract import durable
@@ -119,7 +122,7 @@ def audit(event, arguments):
         left -= 1
         if left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
-from supervisor.sidecars.checkpoints import supersede
+from supervisor.sidecars.checkpoints.superseding import supersede
 sys.addaudithook(audit)
 supersede(Path(sys.argv[1]), 7, 100)
 """

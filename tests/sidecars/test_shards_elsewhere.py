@@ -13,21 +13,29 @@ import pytest
 
 from supervisor.errors import StepkeeperError
 from supervisor.perform import building
-from supervisor.sidecars.checkpoints import Catalogue, growing, scan, supersede, write_seal
+from supervisor.sidecars.checkpoints import (
+    Catalogue,
+    growing,
+    scan,
+    write_seal,
+)
 from supervisor.sidecars.checkpoints.holdings import delete, finish_deletions, holdings
 from supervisor.sidecars.checkpoints.presence import measure
 from supervisor.sidecars.checkpoints.seals import Bin
 from supervisor.sidecars.checkpoints.shards_elsewhere import remove_unfinished
+from supervisor.sidecars.checkpoints.superseding import supersede
 from supervisor.sidecars.checkpoints.verify_child import verify
 from supervisor.sidecars.checkpoints.verify_companion import Expected
 from supervisor.sidecars.checkpoints.verify_stream import Manner
 from tests.sidecars.sealing import record
 from trainer.contract import durable
 from trainer.contract.checkpoint_format import (
+    name_of,
+)
+from trainer.contract.checkpoint_format.shard_index import (
     ShardFile,
     ShardIndex,
     format_shard_index,
-    name_of,
     shard_name,
 )
 

@@ -11,10 +11,12 @@ from tests.support.command import command
 from tests.support.daemon import Daemon
 from tests.support.runs import Run, make_run
 from trainer.contract.checkpoint_format import (
+    name_of,
+)
+from trainer.contract.checkpoint_format.shard_index import (
     ShardFile,
     ShardIndex,
     format_shard_index,
-    name_of,
     read_shard_index,
     shard_name,
 )

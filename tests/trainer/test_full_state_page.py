@@ -15,7 +15,9 @@ from torch import nn
 
 from tests.support.runs import ROOT
 from trainer import full_state
-from trainer.contract.checkpoint_format import SPLITS
+from trainer.contract.checkpoint_format.shard_index import (
+    SPLITS,
+)
 from trainer.full_state import FullStateError, Objects, TrainState, payload_of
 
 PAGE = (ROOT / "trainer/full_state/README.md").read_text()

@@ -19,7 +19,9 @@ from tests.support.waiting import wait_until
 from tests.trainer.full_state_golden import V2
 from tests.trainer.full_states import Script, same
 from trainer.contract import durable
-from trainer.contract.checkpoint_format import read_shard_index
+from trainer.contract.checkpoint_format.shard_index import (
+    read_shard_index,
+)
 from trainer.full_state import (
     PathError,
     Payload,

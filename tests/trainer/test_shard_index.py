@@ -12,6 +12,8 @@ import pytest
 
 from trainer.contract.checkpoint_format import (
     CheckpointFormatError,
+)
+from trainer.contract.checkpoint_format.shard_index import (
     ShardFile,
     ShardIndex,
     ShardPathError,

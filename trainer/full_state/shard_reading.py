@@ -19,8 +19,10 @@ from typing import Any
 import torch
 
 from trainer.contract.checkpoint_format import (
-    INDEX_NAME,
     CheckpointFormatError,
+)
+from trainer.contract.checkpoint_format.shard_index import (
+    INDEX_NAME,
     ShardFile,
     ShardIndex,
     ShardPathError,

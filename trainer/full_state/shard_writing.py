@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from torch import Tensor
 
 from trainer.contract import durable
-from trainer.contract.checkpoint_format import (
+from trainer.contract.checkpoint_format.shard_index import (
     INDEX_NAME,
     META_NAME,
     ShardFile,

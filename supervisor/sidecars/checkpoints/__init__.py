@@ -3,7 +3,6 @@
 from supervisor.sidecars.checkpoints.catalogue import Catalogue, Gap, Refused, Unsealed, scan
 from supervisor.sidecars.checkpoints.marks import pin, pins, reject, rejections, unpin
 from supervisor.sidecars.checkpoints.seals import SealError, SealRecord, write_seal
-from supervisor.sidecars.checkpoints.superseding import supersede
 
 __all__ = [
     "Catalogue",
@@ -17,7 +16,6 @@ __all__ = [
     "reject",
     "rejections",
     "scan",
-    "supersede",
     "unpin",
     "write_seal",
 ]

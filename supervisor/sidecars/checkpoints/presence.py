@@ -7,20 +7,21 @@ import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from supervisor.sidecars.checkpoints import seals
 from trainer.contract.checkpoint_format import (
     CheckpointFormatError,
-    ShardIndex,
     companion_of,
     form_of,
     n_params_of,
     read_companion,
-    read_shard_index,
     seal_of,
     step_of,
 )
+
+if TYPE_CHECKING:
+    from trainer.contract.checkpoint_format.shard_index import ShardIndex
 
 FOLDERS: Final = ("sharded",)  # formats of which a checkpoint is a folder
 INDEX: Final = "index.json"  # in such a folder, with the digests of all else
@@ -74,6 +75,10 @@ def index_of(folder: Path) -> ShardIndex | None:
 
     Never waits, and follows no link: a trainer may have put anything there.
     """
+    from trainer.contract.checkpoint_format.shard_index import (  # noqa: PLC0415 - of folders alone
+        read_shard_index,
+    )
+
     path = folder / INDEX
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -15,7 +15,12 @@ from typing import Final
 
 from supervisor.sidecars.checkpoints.presence import index_of
 from trainer.contract import durable
-from trainer.contract.checkpoint_format import ShardFile, name_of
+from trainer.contract.checkpoint_format import (
+    name_of,
+)
+from trainer.contract.checkpoint_format.shard_index import (
+    ShardFile,
+)
 
 Roots = Mapping[str, Path]
 # Of a temporary folder: the checkpoint's name, and what is unique in it and in its shards' names.

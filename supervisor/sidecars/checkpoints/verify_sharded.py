@@ -23,9 +23,11 @@ from supervisor.sidecars.checkpoints.verify_pt import conclude
 from supervisor.sidecars.checkpoints.verify_stream import Counter, Manner, Stream
 from supervisor.sidecars.checkpoints.verify_torch import Examined, examine
 from trainer.contract.checkpoint_format import (
+    CheckpointFormatError,
+)
+from trainer.contract.checkpoint_format.shard_index import (
     INDEX_NAME,
     META_NAME,
-    CheckpointFormatError,
     ShardFile,
     ShardIndex,
     read_shard_index,

@@ -18,12 +18,14 @@ from supervisor.sidecars.checkpoints import torch_file
 from supervisor.sidecars.checkpoints.torch_file import ITEM_BYTES, Tensor
 from trainer.contract.checkpoint_format import (
     HEADER_BYTES,
-    INDEX_NAME,
     CheckpointFormatError,
-    ShardFile,
     form_of,
     read_companion,
     read_header,
+)
+from trainer.contract.checkpoint_format.shard_index import (
+    INDEX_NAME,
+    ShardFile,
     read_shard_index,
 )
 
