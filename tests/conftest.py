@@ -13,7 +13,13 @@ import pytest
 from tests.support.daemon import Daemon
 from tests.support.runs import ROOT, make_run
 
-LONG = ("test_chaos.py", "test_demo.py", "test_pivot.py", "test_architecture.py")
+LONG = (
+    "test_chaos.py",
+    "test_prove_run.py",
+    "test_demo.py",
+    "test_pivot.py",
+    "test_architecture.py",
+)
 FAILED = pytest.StashKey[bool]()
 
 # Whoever starts the suite in the background may have it ignore these, and every program that a
