@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take minutes begin first, so that one of two processes is not alone at the end."""
+    """Files that take minutes begin first, so that one process is not alone with one at the end."""
     items.sort(key=lambda item: item.path.name not in LONG)
 
 
