@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from supervisor.cli import printing, standing
+from supervisor.cli.interrupts import ends_are_interrupts
 from supervisor.cli.parameters import Json, Run, existing
 from supervisor.cli.reading_progress import Progress
 from supervisor.errors import StepkeeperError, UsageError
@@ -52,7 +50,7 @@ def export(
     seal = _seal(path, step)
     kind = "bundle" if bundle else "weights"
     words = ("stepkeeper", "export", str(path), str(target), "--step", str(seal.step), "--bundle")
-    with _ends_are_interrupts(), Progress() as progress:
+    with ends_are_interrupts(), Progress() as progress:
         if bundle:
             asked = None if no_load else words
             made = exporting_evidence.export(path, seal, target, asked, progress.show)
@@ -113,17 +111,3 @@ def _seal(run: Path, step: int | None) -> SealRecord:
     if not seals:
         raise StepkeeperError(f"cannot export {run}: no checkpoint of it is sealed")
     return seals[0]
-
-
-@contextlib.contextmanager
-def _ends_are_interrupts() -> Iterator[None]:
-    """SIGTERM and a vanished terminal leave nothing behind either, as Ctrl-C does."""
-    before = {
-        number: signal.signal(number, signal.default_int_handler)
-        for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

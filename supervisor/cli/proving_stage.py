@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from supervisor import clock
 from supervisor.cli import standing
+from supervisor.cli.interrupts import ends_are_interrupts
 from supervisor.cli.proving_lives import end_all_of
 from supervisor.control.asking import request
 from supervisor.errors import LockHeldError, UnknownError, UsageError
@@ -48,7 +48,7 @@ def stage(run: Path, output: Path | None) -> Iterator[Path]:
             f"cannot prove {run}: another proof of it is under way in {place}: {text}"
         ) from None
     try:
-        with _interruptible():
+        with ends_are_interrupts():
             _clear(place)
             yield place
     finally:
@@ -76,16 +76,3 @@ def _end(run: Path) -> None:
             raise UnknownError(f"cannot end what an earlier proof left running in {run}")
         clock.pause(_LOOK_SECONDS)
     end_all_of(run)
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    before = {
-        number: signal.signal(number, signal.default_int_handler)
-        for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
