@@ -5,9 +5,10 @@
     │   └── SettingsError         2   run.toml or policy.toml do not hold
     ├── UnknownError              2   the answer could not be determined
     ├── GaveUpError              10   restarts made no progress
-    └── RefusedError             11   starting would harm the run
-        ├── LedgerError          11   the ledger is not the one the seals speak of
-        └── LockHeldError        11   another process keeps this run
+    ├── RefusedError             11   starting would harm the run
+    │   ├── LedgerError          11   the ledger is not the one the seals speak of
+    │   └── LockHeldError        11   another process keeps this run
+    └── HaltedError              12   a guard stopped the run
 
 Messages begin with "cannot" and say what, to what, and why.
 """
@@ -52,6 +53,12 @@ class RefusedError(StepkeeperError):
     """Going on would harm the run."""
 
     exit_code = 11
+
+
+class HaltedError(StepkeeperError):
+    """A guard found what a person should look at, and stopped the run."""
+
+    exit_code = 12
 
 
 class LedgerError(RefusedError):

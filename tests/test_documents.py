@@ -44,7 +44,8 @@ def test_the_readme_names_the_torch_that_is_asked_for() -> None:
 def test_the_table_of_exit_codes_is_that_of_the_errors() -> None:
     rows = {(int(code), plain(of)) for code, of, _ in table("## Exit codes")}
     tree_codes = {v.exit_code for v in vars(errors).values() if hasattr(v, "exit_code")}
-    run_codes = {errors.GaveUpError.exit_code, errors.RefusedError.exit_code}
+    stopped = (errors.GaveUpError, errors.RefusedError, errors.HaltedError)
+    run_codes = {error.exit_code for error in stopped}
     expected = {(code, "all") for code in {0} | tree_codes - run_codes}
     expected |= {(code, "run") for code in run_codes}
     expected |= {(acting.OLDER, "stop"), (acting.NONE, "stop"), (demo.INTERRUPTED, "demo")}

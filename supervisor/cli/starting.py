@@ -191,6 +191,6 @@ def run(
     """Keep a run until it is finished, stopped or given up.
 
     Ctrl-C stops it with a checkpoint. Exits 0 finished or stopped, 2 wrong use, 10 gave up,
-    11 refused because going on would harm the run.
+    11 refused because going on would harm the run, 12 stopped by a guard.
     """
     return keep(existing(run), moved=moved)

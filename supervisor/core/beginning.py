@@ -8,7 +8,7 @@ from supervisor.core import pivot as pivots
 from supervisor.core.arms import tell_retired
 from supervisor.core.bandit import Retired
 from supervisor.core.ending import go_on
-from supervisor.core.lifecycle import leaving, phases_to_order, stop
+from supervisor.core.lifecycle import leaving, phases_to_order, stop, stopped
 from supervisor.core.messages import (
     Effect,
     Exit,
@@ -58,7 +58,7 @@ def _begin(state: State, found: Found, now: float) -> Turn:
     if found.stop_unfinished:
         state, more = stop(state, by="", now=now)
         if state.attempt is None and not any(isinstance(effect, Exit) for effect in more):
-            more += [KeepIntent("stop", "", done=True), Exit(0)]
+            more += [KeepIntent("stop", "", done=True), stopped(state)]
         return state, effects + more
     if state.attempt is None:
         state, more = go_on(state, now, found.waited)

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from supervisor.core import pivot as pivots
 from supervisor.core.classifying import classify
-from supervisor.core.lifecycle import spawn
+from supervisor.core.lifecycle import spawn, stopped
 from supervisor.core.messages import (
     Cause,
     CloseAttempt,
@@ -95,9 +95,9 @@ def conclude(state: State, now: float) -> Turn:
     attempt = state.attempt
     if attempt is None:
         return state, []
-    stopped = state.want is Want.STOP
-    held = bool(state.trouble) and not stopped
-    cause = classify(attempt, stopping=stopped or state.again, held=held)
+    stopping = state.want is Want.STOP
+    held = bool(state.trouble) and not stopping
+    cause = classify(attempt, stopping=stopping or state.again, held=held)
     state, effects = tell_replay(state)
     facts = {
         "attempt": attempt.number,
@@ -125,7 +125,7 @@ def conclude(state: State, now: float) -> Turn:
         state, more = pivots.stop_done(state)
         return state, effects + more
     if state.want is Want.STOP:
-        effects += [KeepIntent("stop", "", done=True), Exit(0)]
+        effects += [KeepIntent("stop", "", done=True), stopped(state)]
         return state, effects
     state, more = _restart(state, attempt, cause, now)
     return state, effects + more
@@ -187,7 +187,7 @@ def go_on(state: State, now: float, waited: float | None = None) -> Turn:
     started again and again must not be a way around the wait.
     """
     if state.want is Want.STOP:
-        return state, [KeepIntent("stop", "", done=True), Exit(0)]
+        return state, [KeepIntent("stop", "", done=True), stopped(state)]
     if pivots.pin_lost(state) and state.pivot is not None and state.pivot.pin is not None:
         text = f"cannot go on with the pivot to policy {state.pivot.policy.number}: the checkpoint"
         hint = (

@@ -28,6 +28,7 @@ from supervisor.core.proving import none_left, unproved, wait
 from supervisor.core.state import Attempt, Life, PivotStage, State, Want
 from trainer.contract.wire import PhaseOrder
 
+HALTED = 12
 Turn = tuple[State, list[Effect]]
 
 _STILL = {
@@ -116,7 +117,7 @@ def stop(state: State, *, by: str, hold: bool = False, at_once: bool = False, no
             *told,
             KeepIntent("stop", by, done=True, hold=held),
             Say("stopped; no trainer was running"),
-            Exit(0),
+            stopped(state),
         ]
     effects: list[Effect] = [KeepIntent("stop", by, done=False, hold=held), *told]
     if attempt is not None:
@@ -133,6 +134,11 @@ def stop(state: State, *, by: str, hold: bool = False, at_once: bool = False, no
         elif not first:
             effects.append(Say(_STILL.get(state.life, f"still stopping: {state.life}")))
     return state, effects
+
+
+def stopped(state: State) -> Exit:
+    """The end of a stop that was carried out: of the operator's, or of a guard's."""
+    return Exit(HALTED if state.halted else 0)
 
 
 def _pivot_rests(state: State) -> bool:

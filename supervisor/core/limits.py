@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 DEADLINE = "deadline"  # who asked for a stop that a limit made necessary
+GUARD = "guard"  # who asked for a stop that a guard made necessary, with the guard's name
 SAVES = 3  # a stop saves once; the machine may be slower just then, and the seal reads it back
 SLOWEST_DISK = 20e6  # bytes/s assumed of a disk that has not been measured
 BYTES_A_PARAMETER = 12

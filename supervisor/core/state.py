@@ -220,6 +220,7 @@ class State:
     operator wants that one at once, so the end of the running one is no failure.
     ``doubtful`` are seals, by digest, of which it could not be told whether they are good.
     ``sealed_before``: there were seals, so a start from nothing would be a loss.
+    ``halted`` names the guard that wants the run stopped; empty where none does.
     """
 
     settings: Settings
@@ -245,3 +246,4 @@ class State:
     again: bool = False
     doubtful: frozenset[str] = frozenset()
     sealed_before: bool = False
+    halted: str = ""

@@ -37,7 +37,7 @@ from supervisor.daemon.reckoning import reckon
 from supervisor.daemon.space import make_room
 from supervisor.daemon.unfinished import find, orders_left
 from supervisor.perform import Parts, read_intent, say
-from supervisor.perform.intent import Start, start_of
+from supervisor.perform.intent import Start, guard_of, start_of
 from supervisor.perform.retaining import go_on_deleting
 from supervisor.perform.rewinding import complete
 from supervisor.process.identity import boot_id
@@ -102,7 +102,8 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
         and not intent.get("done")
         and intent.get("boot_id") == boot_id()
     )
-    state = replace(state, sealed_before=head is not None)
+    halted = guard_of(intent) if unfinished else ""
+    state = replace(state, sealed_before=head is not None, halted=halted)
     found = replace(found, stop_unfinished=unfinished, retired=retired, waited=reckoning.waited)
     return Recovered(state, found, parts, start, hold=bool(intent.get("hold")))
 

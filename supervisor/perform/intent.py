@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from supervisor import clock
+from supervisor.core.limits import GUARD
 from supervisor.errors import RefusedError
 from supervisor.process.identity import boot_id
 from trainer.contract.durable import write_file
@@ -37,6 +38,12 @@ def read_intent(run: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return _from_1(record) if isinstance(record, dict) else {}
+
+
+def guard_of(intent: dict[str, Any]) -> str:
+    """The guard that wanted the run stopped; empty where it was not a guard."""
+    who, _, guard = str(intent.get("by", "")).partition(" ")
+    return guard if intent.get("want") == "stop" and who == GUARD else ""
 
 
 def _from_1(record: dict[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def test_the_units_kill_mode_and_limits_are_as_promised(machine: Machine) -> Non
         "DynamicUser": "no",
         "PrivateUsers": "no",
         "ProcSubset": "all",
-        "RestartPreventExitStatus": "2 10 11",
+        "RestartPreventExitStatus": "2 10 11 12",
     }
     shown = machine.call("systemctl", "show", "stepkeeper@x.service").stdout.splitlines()
     facts = dict(line.split("=", 1) for line in shown if "=" in line)
