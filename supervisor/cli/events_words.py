@@ -1,4 +1,4 @@
-"""Each kind of line in the journal, in words, and which of them somebody should look at."""
+"""Each kind of line in the journal, in words."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _WORDS: Final[dict[str, str]] = {
     "hang": "attempt {attempt} is hung: no report for {quiet} s after step {step}, doing {doing};"
     " its budget is {budget} s ({why})",
     "gave-up": "gave up: {why}",
+    "guard": "{guard} at step {step}: {action}",
     "stop-asked": "a stop is asked for by {by} at step {step}",
     "deadline": "limits.{limit} is {left} s away, and a stop may need {needed} s",
     "clock-stepped": "the clock was set by {seconds} s, or the machine slept",
@@ -43,23 +44,6 @@ _WORDS: Final[dict[str, str]] = {
     "pivot-done": "the pivot to policy {policy} is done",
     "pivot-by-hand": "policy {policy} begins: its state was moved away by hand",
 }
-_ALARMS: Final = frozenset(
-    {
-        "replay-differed",
-        "checkpoint-refused",
-        "checkpoint-rejected",
-        "losses-differ",
-        "seal-failed",
-        "contract-broken",
-        "hang",
-        "gave-up",
-        "clock-stepped",
-        "disk-trouble",
-        "rewound",
-        "arm-retired",
-    }
-)
-_AS_MEANT: Final = ("finished", "stopped")
 
 
 def in_words(event: str, facts: Mapping[str, Any]) -> str:
@@ -69,13 +53,6 @@ def in_words(event: str, facts: Mapping[str, Any]) -> str:
         told = ", ".join(f"{name} {value}" for name, value in facts.items())
         return printing.plain(f"{event}: {told}" if told else event)
     return printing.plain(words.format_map(_Facts(facts)))
-
-
-def is_alarm(event: str, facts: Mapping[str, Any]) -> bool:
-    """Whether somebody should look at it."""
-    if event == "attempt-ended":
-        return facts.get("cause") not in _AS_MEANT
-    return event in _ALARMS
 
 
 class _Facts(dict[str, Any]):

@@ -11,9 +11,10 @@ from typing import Annotated
 import typer
 
 from supervisor.cli import printing
-from supervisor.cli.events_words import in_words, is_alarm
+from supervisor.cli.events_words import in_words
 from supervisor.cli.parameters import Run, existing
 from supervisor.cli.reading_follow import follow
+from supervisor.core.alarms import is_alarm
 from supervisor.core.walk import ChainWalk
 from supervisor.errors import UnknownError
 
