@@ -211,6 +211,8 @@ def seal_next(state: State) -> Turn:
         first.reason,
         first.save,
         first.replay,
+        first.sample_verdict,
+        first.suspect,
     )
     pending = (replace(first, asked=True), *state.pending[1:])
     return replace(state, pending=pending), [effect]

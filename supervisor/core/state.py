@@ -26,6 +26,7 @@ from supervisor.core.messages import (
     LedgerPosition,
     ReportsPosition,
     ResumePoint,
+    SampleVerdict,
     Verdict,
 )
 from supervisor.core.policy import Policy
@@ -103,7 +104,8 @@ class SealPoint:
 class PendingSeal:
     """A checkpoint on its way to a seal, which needs its verdict and its ledger position.
 
-    ``replay`` counts the steps proved and consistent up to that position.
+    ``replay`` counts the steps proved and consistent up to that position. ``sample_verdict`` and
+    ``suspect`` are what the seal will say of its sample, and against it.
     """
 
     step: int
@@ -118,6 +120,8 @@ class PendingSeal:
     replay: tuple[int, int] = (0, 0)
     verdict: Verdict | None = None
     asked: bool = False
+    sample_verdict: SampleVerdict | None = None
+    suspect: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from supervisor.perform.unattended import by
 from supervisor.process.filesystem import refuse_untrusted
 from supervisor.sidecars import archive
 from supervisor.sidecars.checkpoints import SealRecord
-from supervisor.sidecars.checkpoints.seals import EventsAt, LedgerAt, Replay, ReportsAt
+from supervisor.sidecars.checkpoints.seals import SCHEMA, EventsAt, LedgerAt, Replay, ReportsAt
 from supervisor.sidecars.events import Events, created
 from supervisor.sidecars.ledger import SUFFIX, ends_at
 from trainer.contract.checkpoint_format import companion_of, seal_of
@@ -104,6 +104,8 @@ def fork(parent: Parent, target: Path, policy: bytes | None, alter: Alter | None
                 save=None,
                 replay=Replay(0, 0),
                 time=clock.wall(),
+                verdict=None,
+                schema=SCHEMA,
             )
             building.seal(place, events, record)
             events.sync()

@@ -13,13 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.messages import LedgerPosition, ReportsPosition, Seal, Verdict
+from supervisor.core.messages import (
+    LedgerPosition,
+    ReportsPosition,
+    SampleVerdict,
+    Seal,
+    Verdict,
+)
 from supervisor.errors import RefusedError
 from supervisor.sidecars.checkpoints import SealError, SealRecord, write_seal
 from supervisor.sidecars.checkpoints.seals import decode, read
 from tests.sidecars.sealing import record
 
-GOLDEN = (
+GOLDEN_1 = (
     b'{"schema": "stepkeeper.seal/1", "step": 112700, "attempt": 7, '
     b'"bin": {"name": "step_112700.bin", "sha256": "' + b"ab" * 32 + b'", "bytes": 153363464}, '
     b'"companion": "' + b"cd" * 32 + b'", "previous": "' + b"ef" * 32 + b'", '
@@ -31,8 +37,12 @@ GOLDEN = (
 )
 
 
-BOTH = "stepkeeper.seal/1 or stepkeeper.seal/2"
-GOLDEN_OF_OTHERS = GOLDEN.replace(b"seal/1", b"seal/2")  # the format stands in the name
+KNOWN = "stepkeeper.seal/3 or an older"
+GOLDEN_2 = GOLDEN_1.replace(b"seal/1", b"seal/2")  # the format stands in the name
+GOLDEN = GOLDEN_1.replace(b"seal/1", b"seal/3").replace(
+    b'"}\n',
+    b'", "verdict": {"step": 112700, "score": 81.5, "verdict": "pass"}, "suspect": ""}\n',
+)
 
 
 def golden(name: str = "step_112700.bin") -> SealRecord:
@@ -47,6 +57,7 @@ def golden(name: str = "step_112700.bin") -> SealRecord:
         reason="order",
         save=4,
         replay=(81, 0),
+        sample_verdict=SampleVerdict(112700, 81.5, "pass"),
     )
     return SealRecord.of(
         effect,
@@ -64,13 +75,33 @@ def test_the_format_is_what_it_was() -> None:
 
 
 @pytest.mark.parametrize("form", ["pt", "sharded"])
-def test_a_seal_of_another_format_is_of_a_schema_that_older_programs_call_newer(form: str) -> None:
+def test_a_seal_of_every_format_is_of_one_schema(form: str) -> None:
     name = f"step_112700.{form}"
-    data = GOLDEN_OF_OTHERS.replace(b"step_112700.bin", name.encode())
+    data = GOLDEN.replace(b"step_112700.bin", name.encode())
     assert golden(name).encode() == data
     assert decode(data) == golden(name)
-    with pytest.raises(SealError, match="expected the form it was written in"):
-        decode(data.replace(b"seal/2", b"seal/1"))
+
+
+@pytest.mark.parametrize(
+    ("data", "name"), [(GOLDEN_1, "step_112700.bin"), (GOLDEN_2, "step_112700.pt")]
+)
+def test_the_older_schemas_are_read_for_ever_and_keep_their_digests(data: bytes, name: str) -> None:
+    data = data.replace(b"step_112700.bin", name.encode())
+    seal = decode(data)
+    assert seal.digest == sha256(data).hexdigest()
+    assert seal == golden(name)._replace(verdict=None, schema=seal.schema)
+    for key, value in (("verdict", None), ("suspect", "")):
+        with pytest.raises(SealError, match="missing or extra"):
+            decode(change(data, **{key: value}))
+    other = {b"seal/1": b"seal/2", b"seal/2": b"seal/1"}[seal.schema[-6:].encode()]
+    with pytest.raises(SealError, match="is not of checkpoints like"):
+        decode(data.replace(seal.schema[-6:].encode(), other))
+
+
+def test_a_seal_without_a_sample_says_nothing_of_one_and_says_why_it_is_suspect() -> None:
+    seal = golden()._replace(verdict=None, suspect="the loss of step 112690 is not finite")
+    assert decode(seal.encode()) == seal
+    assert b'"verdict": null, "suspect": "the loss of' in seal.encode()
 
 
 JSON = st.recursive(
@@ -117,10 +148,14 @@ def change(data: bytes, **fields: object) -> bytes:
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (change(GOLDEN, schema="stepkeeper.seal/3"), "schema stepkeeper.seal/3 is newer than"),
-        (change(GOLDEN, schema="stepkeeper.seal/2"), "expected the form it was written in"),
-        (change(GOLDEN, schema="stepkeeper.pins/1"), f"expected schema {BOTH}, found 'step"),
-        (change(GOLDEN, schema="drop"), f"expected schema {BOTH}, found None"),
+        (change(GOLDEN, schema="stepkeeper.seal/4"), "schema stepkeeper.seal/4 is newer than"),
+        (change(GOLDEN, schema="stepkeeper.seal/2"), "missing or extra: suspect, verdict"),
+        (change(GOLDEN, verdict="drop"), "missing or extra: verdict"),
+        (change(GOLDEN, verdict="pass"), "verdict: expected an object or null, found 'pass'"),
+        (change(GOLDEN, verdict={"step": 1}), "cannot use verdict: expected step, score, verdict"),
+        (change(GOLDEN, suspect=None), "suspect: expected text, found None"),
+        (change(GOLDEN, schema="stepkeeper.pins/1"), f"expected schema {KNOWN}, found 'step"),
+        (change(GOLDEN, schema="drop"), f"expected schema {KNOWN}, found None"),
         (change(GOLDEN, extra=1), "missing or extra: extra"),
         (change(GOLDEN, policy="drop"), "missing or extra: policy"),
         (change(GOLDEN, step="112700"), "step: expected a whole number of 0 or more"),
@@ -140,7 +175,7 @@ def change(data: bytes, **fields: object) -> bytes:
         (b"\xff", "expected a JSON object"),
         (b"", "expected a JSON object"),
     ],
-    ids=range(22),
+    ids=range(26),
 )
 def test_what_is_not_exactly_a_seal_is_refused_by_name(data: bytes, problem: str) -> None:
     with pytest.raises(SealError) as refusal:

@@ -63,6 +63,7 @@ from supervisor.core.messages.nouns import (
     LossHistory,
     ReportsPosition,
     ResumePoint,
+    SampleVerdict,
     Verdict,
     VisibleCheckpoint,
 )
@@ -107,6 +108,7 @@ __all__ = [
     "ResumePoint",
     "Retain",
     "Retained",
+    "SampleVerdict",
     "Say",
     "Seal",
     "Sealed",

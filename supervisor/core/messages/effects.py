@@ -8,7 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from supervisor.core.messages.nouns import LedgerPosition, ReportsPosition, ResumePoint, Verdict
+from supervisor.core.messages.nouns import (
+    LedgerPosition,
+    ReportsPosition,
+    ResumePoint,
+    SampleVerdict,
+    Verdict,
+)
 from trainer.contract.wire import Orders, Sample, Step
 
 
@@ -69,7 +75,10 @@ class Prove:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Sync the ledger and the journal, then write the seal. Answers Sealed or Failed."""
+    """Sync the ledger and the journal, then write the seal. Answers Sealed or Failed.
+
+    ``sample_verdict`` is the gate's word on its sample. ``suspect`` says why it is kept apart.
+    """
 
     attempt: int
     policy: int
@@ -81,6 +90,8 @@ class Seal:
     reason: str
     save: int | None
     replay: tuple[int, int]
+    sample_verdict: SampleVerdict | None = None
+    suspect: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,17 @@ class Cause(StrEnum):
     UNKNOWN = "ended, cause unknown"
 
 
+class SampleVerdict(NamedTuple):
+    """The gate's word on what was sampled at ``step``: ``pass``, ``fail`` or ``cannot judge``.
+
+    ``score`` is from 0 to 100, or None where none of it could be judged.
+    """
+
+    step: int
+    score: float | None
+    verdict: str
+
+
 class VisibleCheckpoint(NamedTuple):
     """An unsealed checkpoint found under its final name when an attempt had ended."""
 

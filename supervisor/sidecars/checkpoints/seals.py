@@ -16,10 +16,11 @@ from trainer.contract.checkpoint_format import form_of, seal_of, step_of
 if TYPE_CHECKING:  # reading a seal shall not cost the import of the core's vocabulary
     from supervisor.core.messages import Seal
 
-SCHEMA: Final = "stepkeeper.seal/1"  # of a ``.bin``
-# Of a checkpoint of another format, and equal but for that: programs that know the first alone
-# say "newer" of it, in place of passing over a seal that seems to be wrong.
-SCHEMA_OF_OTHERS: Final = "stepkeeper.seal/2"
+SCHEMA: Final = "stepkeeper.seal/3"  # of every format
+# Read for ever, and written no more: the first is of a ``.bin`` alone, the second of other formats.
+# Neither has the keys below, so neither says anything of a sample or a suspicion.
+OLDER: Final = ("stepkeeper.seal/1", "stepkeeper.seal/2")
+_SINCE_3: Final = ("verdict", "suspect")
 _FAMILY: Final = SCHEMA.rpartition("/")[0]
 
 
@@ -73,6 +74,9 @@ class SealRecord(NamedTuple):
     ``companion`` and ``previous`` are SHA-256 in hex, of the companion and of the seal before
     this one in its lineage, or empty. ``bandit`` is the bandit's state of this very step, opaque
     here. ``sample`` is the step of its sample, ``save`` the serial of the order it answers.
+    ``verdict`` is the gate's word on that sample, or None. ``suspect`` says why the checkpoint is
+    kept apart, and is empty for one that nothing speaks against. ``schema`` is what it was
+    written in, which its bytes and so its digest follow.
     """
 
     step: int
@@ -90,6 +94,9 @@ class SealRecord(NamedTuple):
     save: int | None
     replay: Replay
     time: str
+    verdict: dict[str, Any] | None = None
+    suspect: str = ""
+    schema: str = SCHEMA
 
     @classmethod
     def of(
@@ -119,6 +126,8 @@ class SealRecord(NamedTuple):
             save=effect.save,
             replay=Replay(*effect.replay),
             time=time,
+            verdict=effect.sample_verdict._asdict() if effect.sample_verdict else None,
+            suspect=effect.suspect,
         )
 
     @property
@@ -128,37 +137,38 @@ class SealRecord(NamedTuple):
 
     def encode(self) -> bytes:
         """The file's content. Raises SealError for what JSON cannot say."""
+        left_out = ("schema", *(_SINCE_3 if self.schema in OLDER else ()))
         record = {
             key: getattr(self, key)._asdict() if key in _PARTS else value
             for key, value in self._asdict().items()
+            if key not in left_out
         }
         try:
-            text = json.dumps({"schema": schema_of(self.bin.name), **record}, allow_nan=False)
+            text = json.dumps({"schema": self.schema, **record}, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise SealError(f"cannot seal step {self.step}: {error}") from None
         return text.encode("ascii") + b"\n"
-
-
-def schema_of(name: str) -> str:
-    """The schema of the seal of a checkpoint with that name."""
-    return SCHEMA if form_of(name) == "bin" else SCHEMA_OF_OTHERS
 
 
 def decode(data: bytes) -> SealRecord:
     """Read a seal strictly: as this program writes it, byte for byte. Raises SealError."""
     record = _object(data)
     schema = record.pop("schema", None)
-    if schema not in (SCHEMA, SCHEMA_OF_OTHERS):
+    if schema not in (*OLDER, SCHEMA):
         _refuse_schema(schema)
-    fields = _fields(record, "seal", _SEAL)
+    fields = _fields(record, "seal", _SEAL if schema == SCHEMA else _SEAL_BEFORE_3)
     for key, (shape, build) in _PARTS.items():
         fields[key] = build(**_fields(fields[key], key, shape))
-    seal = SealRecord(**fields)
+    if fields.get("verdict") is not None:
+        _fields(fields["verdict"], "verdict", _VERDICT)
+    seal = SealRecord(**fields, schema=schema)
     if step_of(seal.bin.name) != seal.step or seal.ledger.step != seal.step:
         raise SealError(
             f"cannot use seal: step: expected {seal.step} throughout, found {seal.bin.name} and "
             f"ledger step {seal.ledger.step}"
         )
+    if schema in OLDER and (form_of(seal.bin.name) == "bin") != (schema == OLDER[0]):
+        raise SealError(f"cannot use seal: {schema} is not of checkpoints like {seal.bin.name}")
     # The bytes are what the next seal's ``previous`` stands for, so there is one form of them.
     if seal.encode() != data:
         raise SealError("cannot use seal: expected the form it was written in, found another")
@@ -211,6 +221,8 @@ _WHOLE = (_is_whole, "a whole number of 0 or more")
 _WHOLE_OR_NULL = (lambda v: v is None or _is_whole(v), "a whole number or null")
 _TEXT = (lambda v: isinstance(v, str), "text")
 _OBJECT = (lambda v: isinstance(v, dict), "an object")
+_OBJECT_OR_NULL = (lambda v: v is None or isinstance(v, dict), "an object or null")
+_NUMBER_OR_NULL = (lambda v: v is None or type(v) is float, "a number or null")
 _DIGEST = (_is_hex(64), "64 hex digits")
 _DIGEST_OR_EMPTY = (_is_hex(64, or_empty=True), "64 hex digits or nothing")
 _CHAIN = (_is_hex(32), "32 hex digits")
@@ -225,7 +237,7 @@ _PARTS: Final[dict[str, tuple[_Shape, Callable[..., tuple[Any, ...]]]]] = {
     "events": ({"entries": _WHOLE, "bytes": _WHOLE, "chain": _CHAIN}, EventsAt),
     "replay": ({"proved": _WHOLE, "consistent": _WHOLE}, Replay),
 }
-_SEAL: Final[_Shape] = {
+_SEAL_BEFORE_3: Final[_Shape] = {
     "step": _WHOLE,
     "attempt": _WHOLE,
     "companion": _DIGEST_OR_EMPTY,
@@ -238,6 +250,8 @@ _SEAL: Final[_Shape] = {
     "time": _TEXT,
     **dict.fromkeys(_PARTS, _OBJECT),
 }
+_SEAL: Final[_Shape] = {**_SEAL_BEFORE_3, "verdict": _OBJECT_OR_NULL, "suspect": _TEXT}
+_VERDICT: Final[_Shape] = {"step": _WHOLE, "score": _NUMBER_OR_NULL, "verdict": _TEXT}
 
 
 def _fields(record: dict[str, Any], what: str, shape: _Shape) -> dict[str, Any]:
@@ -256,12 +270,9 @@ def _refuse_schema(schema: object) -> NoReturn:
     family, _, number = str(schema).rpartition("/")
     if family == _FAMILY and number.isdigit():
         raise SealError(
-            f"cannot use seal: schema {schema} is newer than {SCHEMA_OF_OTHERS}; "
-            "use a newer stepkeeper"
+            f"cannot use seal: schema {schema} is newer than {SCHEMA}; use a newer stepkeeper"
         )
-    raise SealError(
-        f"cannot use seal: expected schema {SCHEMA} or {SCHEMA_OF_OTHERS}, found {schema!r}"
-    )
+    raise SealError(f"cannot use seal: expected schema {SCHEMA} or an older, found {schema!r}")
 
 
 def _object(data: bytes) -> dict[str, Any]:
