@@ -16,6 +16,7 @@ NAMES = (
     "hang",
     "storm",
     "checkpoint",
+    "bounds",
 )
 ALONE = ("ablation",)  # trains for an hour, so "all" leaves it out
 
