@@ -8,6 +8,7 @@ Interrupted, it ends all it started; the next call goes on, and runs no finished
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shlex
@@ -22,6 +23,7 @@ from tests.bench.figures import say
 from tests.support.scripted_reports import pause
 from trainer.contract.durable import replace_file
 
+INTERRUPTED = 130
 POLICIES = ("static", "ucb1", "exp3s", "ducb", "thompson")
 
 
@@ -35,6 +37,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--together", type=int, default=2, metavar="N", help="lives at a time")
     parser.add_argument("--data", type=Path, default=_cache(), metavar="DIR", help="text and runs")
     parser.add_argument("--out", type=Path, metavar="FILE", help="results: FILE.txt and FILE.json")
+    parser.add_argument("--again", action="store_true", help="rerun lives of other decisions")
     parser.add_argument("--quick", action="store_true", help="120 steps of one seed")
     options = parser.parse_args(words)
     steps, seeds = (120, 1) if options.quick else (options.steps, options.seeds)
@@ -47,11 +50,19 @@ def main(words: list[str]) -> int:
     folder = options.data / "lives"
     policies = [STATIC, *(name for name in options.policies if name != STATIC)]
     lives = [Life(folder, p, seed, common) for seed in range(1, seeds + 1) for p in policies]
-    keep(lives, options.together)
-    done = [life for life in lives if life.record.exists()]
+    if options.again:
+        for life in lives:
+            if life.record.exists() and not life.good():
+                life.forget()
+    try:
+        keep([life for life in lives if not life.record.exists()], options.together)
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted; the same command goes on from here\n")
+        return INTERRUPTED
+    good = [life for life in lives if life.good()]
     found = results(
-        [(life.policy, life.seed, json.loads(life.record.read_bytes())) for life in done],
-        [life.name for life in lives if life not in done],
+        [(life.policy, life.seed, json.loads(life.record.read_bytes())) for life in good],
+        [_missing(life) for life in lives if life not in good],
         common,
         arms,
     )
@@ -63,19 +74,27 @@ def main(words: list[str]) -> int:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         replace_file(options.out.with_suffix(".txt"), text.encode(), 0o644)
         replace_file(options.out.with_suffix(".json"), record.encode() + b"\n", 0o644)
-    return 0 if len(done) == len(lives) else 1
+    return 0 if len(good) == len(lives) else 1
+
+
+def _missing(life: Life) -> str:
+    """Its name; of one that is over, why it does not count."""
+    decided = "ran with code that decided otherwise than the present: --again runs it anew"
+    return f"{life.name}: {decided}" if life.record.exists() else life.name
 
 
 def keep(lives: list[Life], together: int) -> None:
-    """Run what is not finished; a life that fails is told and left out."""
-    waiting = [life for life in lives if not life.record.exists()]
+    """Run these; one that fails is told and left out. However this ends, none of them runs on."""
+    waiting = list(lives)
     running: list[Life] = []
     progress = Progress(lives)
-    try:
+    with contextlib.ExitStack() as ending:
         while waiting or running:
             while waiting and len(running) < together:
-                running.append(waiting.pop(0))
-                running[-1].begin()
+                life = waiting.pop(0)
+                ending.callback(life.finish)
+                running.append(life)
+                life.begin()
             for life in list(running):
                 try:
                     if life.over():
@@ -85,11 +104,6 @@ def keep(lives: list[Life], together: int) -> None:
                     running.remove(life)
             progress.show(", ".join(life.name for life in running))
             pause(0.5)
-    finally:
-        for life in running:
-            life.interrupt()
-        for life in running:
-            life.finish()
 
 
 class Progress:

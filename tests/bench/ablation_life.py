@@ -6,8 +6,10 @@ with a sealed checkpoint and goes on from it, so that both ways it takes the sam
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from supervisor.config.policy_file import POLICY_SCHEMA
+from tests.bench.ablation_replay import decides_alike
 from tests.support.daemon import PROGRAM, Daemon
 from tests.support.runs import ROOT, Run
 from trainer.contract.durable import replace_file
@@ -77,17 +80,26 @@ class Life:
         """Steps done."""
         return self.terms.steps if self.record.exists() else self.run.last_step()
 
+    def good(self) -> bool:
+        """Whether it is over, and the present code would decide its mixes as they were."""
+        return self.record.exists() and decides_alike(self.run.path)
+
+    def forget(self) -> None:
+        """Remove its folder, so that it is begun anew."""
+        shutil.rmtree(self.run.path)
+
+    def prepare(self) -> None:
+        """Its folder, where there is none yet."""
+        if self.run.path.exists():
+            return
+        rules = policy_rules(self.policy, self.terms)
+        self.run.path.mkdir(parents=True)
+        (self.run.path / "policy.toml").write_text(f'schema = "{POLICY_SCHEMA}"\n{rules}')
+        (self.run.path / "run.toml").write_text(head() + run_settings(self.seed, self.terms))
+
     def begin(self) -> None:
         """Start the supervisor, for the first time or to go on."""
-        if not self.run.path.exists():
-            self.run.path.mkdir(parents=True)
-            rules = policy_rules(self.policy, self.terms)
-            texts = {
-                "run.toml": head() + run_settings(self.seed, self.terms),
-                "policy.toml": f'schema = "{POLICY_SCHEMA}"\n{rules}',
-            }
-            for name, text in texts.items():
-                (self.run.path / name).write_text(text)
+        self.prepare()
         self.daemon.start()
 
     def over(self) -> bool:
@@ -98,6 +110,7 @@ class Life:
         process = self.daemon.process
         if process is None or process.poll() is None:
             return False
+        self.daemon.finish()  # of what it may have left
         self.daemon.process = None
         if process.returncode != 0 or self.run.last_step() != self.terms.steps:
             raise ValueError(
@@ -108,21 +121,18 @@ class Life:
         replace_file(self.record, json.dumps(facts).encode() + b"\n")
         return True
 
-    def interrupt(self) -> None:
-        """Ask for a stop with a checkpoint; ``finish`` waits for it."""
-        if self.daemon.process is not None and self.daemon.process.poll() is None:
-            self.daemon.signal(signal.SIGTERM)
-
     def finish(self) -> None:
-        """End everything of this life; a supervisor that does not end by itself is killed."""
+        """End everything of this life: by a stop with a checkpoint, and if that fails by force."""
         process = self.daemon.process
-        if process is not None:
-            try:
+        if process is None:
+            return
+        try:
+            if process.poll() is None:
+                self.daemon.signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(60)
-            except subprocess.TimeoutExpired:
-                pass
-            finally:
-                self.daemon.finish()
+        finally:
+            self.daemon.finish()
 
 
 def head() -> str:

@@ -71,6 +71,8 @@ def verdict(seeds: dict[str, float]) -> str:
         return "cannot be compared: no seed has both lives"
     values = list(seeds.values())
     span = f"{_signed(_mean(values))} ({_signed(min(values))} to {_signed(max(values))})"
+    if len(values) == 1:
+        return f"{_signed(values[0])} in its one seed, which shows nothing"
     if max(values) < 0:
         return f"better than static in all {len(values)} seeds, by {span}"
     if min(values) > 0:
