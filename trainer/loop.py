@@ -45,7 +45,7 @@ def _steps(run: Run) -> Leave:
         state.step += 1
         report_step(run, batch, losses, lr, norm)
         if state.phase is not None and state.phase.over:
-            run.reports.send("phase", **state.phase.report())
+            run.reports.send("phase", **state.phase.report(state.mixer.epochs()))
         look_at_model(run)
         leave = boundary.attend(run) or boundary.hold(run)
     return leave
@@ -105,7 +105,15 @@ def report_step(run: Run, batch: Batch, losses: list[float], lr: float, norm: fl
         phase=phase.number if phase is not None else 0,
         grad_norm=None if nonfinite(norm) else norm,
         tokens=state.tokens,
+        **_chance(batch),
     )
+
+
+def _chance(batch: Batch) -> dict[str, float]:
+    """How the step's arm was drawn, where one arm serves all of it."""
+    if batch.draw is None or batch.propensity is None:
+        return {}
+    return {"draw": batch.draw, "propensity": batch.propensity}
 
 
 def _arms(run: Run, batch: Batch) -> str:

@@ -27,7 +27,8 @@ class Batch(NamedTuple):
     ``sequences`` is uint16 [sequences, context + 1]; ``arms`` names the arm of each one (of all,
     where there is one entry). ``failed`` counts pulls that an arm could not serve, ``digest``
     identifies what was consumed, ``problems`` say what failed or was skipped. ``first``
-    is where each arm began.
+    is where each arm began. Where one arm serves all, ``draw`` in [0, 1) is the number that chose
+    it among the arms still to choose from, and ``propensity`` its probability among them.
     """
 
     sequences: Tokens
@@ -36,6 +37,16 @@ class Batch(NamedTuple):
     digest: str
     problems: tuple[str, ...]
     first: Mapping[str, str] = MappingProxyType({})
+    draw: float | None = None
+    propensity: float | None = None
+
+
+class _Drawn(NamedTuple):
+    """An arm, the number in [0, 1) that chose it, and how probable it was."""
+
+    arm: str
+    number: float
+    propensity: float
 
 
 class NothingServedError(Exception):
@@ -67,9 +78,10 @@ class Mixer:
         arms: list[str] = []
         for _ in range(pulls):
             while True:
-                name = self._draw(weights, failed)
-                if name is None:
+                drawn = self._draw(weights, failed)
+                if drawn is None:
                     raise NothingServedError(failed, tuple(problems))
+                name = drawn.arm
                 try:
                     tokens, cursors[name] = self._take(name, cursors, sequences // pulls, digest)
                 except SourceError as error:
@@ -84,7 +96,10 @@ class Mixer:
             problems += self.arms[name].remarks
             self.arms[name].remarks.clear()
         whole = taken[0] if pulls == 1 else np.concatenate(taken)
-        return Batch(whole, tuple(arms), failed, digest.text(), tuple(problems), digest.first)
+        batch = Batch(whole, tuple(arms), failed, digest.text(), tuple(problems), digest.first)
+        if pulls > 1 or drawn is None:
+            return batch
+        return batch._replace(draw=drawn.number, propensity=drawn.propensity)
 
     def record(self) -> dict[str, Any]:
         """All cursors, as the companion holds them; an absent arm's waits for its return."""
@@ -94,6 +109,11 @@ class Mixer:
     def upcoming(self) -> dict[str, str]:
         """The place where the next sequence of each arm begins."""
         return {name: arm.place(self.cursors[name]) for name, arm in self.arms.items()}
+
+    def epochs(self) -> dict[str, float]:
+        """How often the documents of each arm were read since the run began."""
+        places = self.cursors.items()
+        return {name: at.epoch + at.position / len(self.arms[name]) for name, at in places}
 
     def generator_state(self) -> list[Any]:
         """The generator's state, as the companion holds it."""
@@ -114,17 +134,19 @@ class Mixer:
             self.cursors[name] = read_cursor(arm, cursors[name])
         return remarks
 
-    def _draw(self, weights: Weights, failed: Counter[str]) -> str | None:
+    def _draw(self, weights: Weights, failed: Counter[str]) -> _Drawn | None:
         """One arm by weight, among those that have not failed in this batch."""
         names = [name for name, weight in weights.items() if weight > 0 and name not in failed]
         if not names:
             return None
-        point = self._generator.random() * sum(weights[name] for name in names)
+        total = sum(weights[name] for name in names)
+        number = self._generator.random()
+        point = number * total
         for name in names:
             point -= weights[name]
             if point < 0:
-                return name
-        return names[-1]
+                return _Drawn(name, number, weights[name] / total)
+        return _Drawn(names[-1], number, weights[names[-1]] / total)
 
     def _take(
         self, name: str, cursors: dict[str, Cursor], sequences: int, digest: Digest

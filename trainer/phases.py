@@ -59,8 +59,8 @@ class Phase:
         for arm, count in counts.items():
             self.arms.setdefault(arm, Tally()).failed += count
 
-    def report(self) -> dict[str, object]:
-        """The fields of its report."""
+    def report(self, epochs: Mapping[str, float]) -> dict[str, object]:
+        """The fields of its report; ``epochs`` says how often each arm was read so far."""
         return {
             "phase": self.number,
             "first": self.first,
@@ -73,6 +73,7 @@ class Phase:
                     "pulls": tally.pulls,
                     "failed": tally.failed,
                     "loss": tally.total / tally.counted if tally.counted else None,
+                    "epochs": epochs.get(arm),
                 }
                 for arm, tally in sorted(self.arms.items())
             ],

@@ -87,7 +87,7 @@ length = 64
 
 _WIDE = """\
 # Policy 1: every arm may have nearly everything; the bandit decides.
-schema = "stepkeeper.policy/1"
+schema = "stepkeeper.policy/2"
 algorithm = "ucb1"
 unit = "share"       # floor and cap are shares of probability
 focus = 1
@@ -110,7 +110,7 @@ def polished() -> str:
     """The text of the policy that the demo pivots to."""
     head = """\
 # Policy 2: more prose, less source code, and the list of names kept small.
-schema = "stepkeeper.policy/1"
+schema = "stepkeeper.policy/2"
 algorithm = "ucb1"
 unit = "share"
 focus = 1

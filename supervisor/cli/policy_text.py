@@ -12,10 +12,11 @@ from supervisor.errors import UsageError
 def emit(file: PolicyFile) -> str:
     """TOML that reads back as the very same policy, every value spelled out."""
     settings = file.model_dump(by_alias=True, exclude={"arms"})
-    lines = [f"{key} = {_value(value)}" for key, value in settings.items()]
+    lines = [f"{key} = {_value(v)}" for key, v in settings.items() if v is not None]
     for name, bounds in file.arms.items():
         lines += ["", f"[arms.{json.dumps(name)}]"]
-        lines += [f"{key} = {_value(value)}" for key, value in bounds.model_dump().items()]
+        values = bounds.model_dump().items()
+        lines += [f"{key} = {_value(value)}" for key, value in values if value is not None]
     return "\n".join(lines) + "\n"
 
 
@@ -46,6 +47,6 @@ def _pair(key: str, word: str) -> tuple[str, float]:
 
 
 def _value(value: object) -> str:
-    if isinstance(value, str):
+    if isinstance(value, str | tuple):
         return json.dumps(value)
     return repr(value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor.core import pivot as pivots
+from supervisor.core.arms import tell_retired
 from supervisor.core.bandit import count_steps, finish_phase
 from supervisor.core.hang import learn
 from supervisor.core.lifecycle import ask_to_end, grace, kill, phases_to_order
@@ -25,6 +26,7 @@ from supervisor.core.messages import (
     Say,
     SignalTrainer,
 )
+from supervisor.core.propensities import with_propensities
 from supervisor.core.saving import checkpoint_written
 from supervisor.core.snapshots import save_begun
 from supervisor.core.state import Attempt, Life, State
@@ -101,6 +103,7 @@ def take_steps(state: State, steps: list[Step]) -> Turn:
         pace=learn(attempt.pace, (step.at for step in steps)),
     )
     bandit = count_steps(state.bandit, steps)
+    steps = with_propensities(steps, (*state.named, *bandit.phases))
     state = replace(state, attempt=attempt, bandit=bandit)
     effects: list[Effect] = [Record(attempt.number, attempt.policy, tuple(steps))]
     return state, effects
@@ -203,11 +206,12 @@ def _phase(state: State, report: Phase) -> Turn:
     if ran != decided and report.phase not in (p.phase for p in state.named):
         state = replace(state, named=(*state.named, ran))
     bandit = finish_phase(state.bandit, state.policy, report)
+    retired = bandit.retired[len(state.bandit.retired) :]
     orders = state.orders._replace(
         serial=state.orders.serial + 1, phases=phases_to_order(state, bandit)
     )
     state = replace(state, bandit=bandit, orders=orders)
-    effects: list[Effect] = [GiveOrders(orders), KeepBandit(bandit)]
+    effects: list[Effect] = [*tell_retired(retired), GiveOrders(orders), KeepBandit(bandit)]
     if report.repeated:
         text = f"the trainer repeated phase {report.phase - 1} for want of orders"
         effects.append(Say(text, alarm=True))

@@ -94,7 +94,8 @@ def _bandit_at(state: State) -> BanditState:
     if newest and newest.policy == state.policy.number and newest.bandit is not None:
         return reconcile(newest.bandit, state.policy, live, newest.point.step)[0]
     before = newest.bandit if newest else None
-    return fresh(state.policy, live, state.seed + state.policy.number, before)
+    step = newest.point.step if newest else 0
+    return fresh(state.policy, live, state.seed + state.policy.number, before, step)
 
 
 def stop(state: State, *, by: str, hold: bool = False, at_once: bool = False, now: float) -> Turn:

@@ -240,7 +240,8 @@ def note_recorded(state: State, event: Recorded) -> Turn:
 def _installed(state: State, pivot: Pivot) -> Turn:
     live = servable(pivot.policy, state.live)
     before = state.seals[0].bandit if state.seals else None
-    bandit = fresh(pivot.policy, live, state.seed + pivot.policy.number, before)
+    step = pivot.pin.step if pivot.pin else 0
+    bandit = fresh(pivot.policy, live, state.seed + pivot.policy.number, before, step)
     state = replace(
         state,
         policy=pivot.policy,

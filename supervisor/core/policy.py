@@ -13,6 +13,24 @@ class Algorithm(StrEnum):
 
     STATIC = "static"
     UCB1 = "ucb1"
+    EXP3S = "exp3s"
+    DUCB = "ducb"
+    THOMPSON = "thompson"
+
+
+class Reward(StrEnum):
+    """What an arm is rewarded for: progress of its loss, the loss, or the loss above a target."""
+
+    PROGRESS = "progress"
+    LOSS = "loss"
+    EXCESS = "excess"
+
+
+class Distance(StrEnum):
+    """In which sense a projection onto the bounds is the nearest."""
+
+    KL = "kl"
+    EUCLIDEAN = "euclidean"
 
 
 class Unit(StrEnum):
@@ -24,21 +42,31 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One arm's bounds; ``weight`` is its proportion under ``static``."""
+    """One arm's bounds; ``weight`` is its proportion under ``static``.
+
+    ``target`` is the loss that ``excess`` rewards nothing below, in nats.
+    """
 
     name: str
     floor: float = 0.0
     cap: float = 1.0
     weight: float = 1.0
+    target: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """Policy ``number`` of a run, with the digest of its text.
 
-    Phases last ``phase_min`` to ``phase_max`` steps. ``exploration`` is UCB1's C for rewards in
-    [0, 1]; ``focus`` arms by score and one by chance weigh ``focus_weight``, others
-    ``other_weight``; ``ema_alpha`` smooths losses and rewards per arm.
+    Phases last ``phase_min`` to ``phase_max`` steps; ``ema_alpha`` smooths losses and rewards per
+    arm. ``exploration`` scales the bonus of ucb1 (its C) and ducb, and the spread of thompson, for
+    rewards in [0, 1]. ucb1's ``focus`` arms by score and one by chance weigh ``focus_weight``,
+    others ``other_weight``. What ducb and thompson know counts ``discount`` less with each step.
+    exp3s moves by ``step_size`` and spreads ``mixing`` over all arms.
+
+    Up to step ``curriculum_warmup_steps`` only ``curriculum_warmup_sources`` are drawn. An arm read
+    more than ``free_epochs`` times loses weight by ``epoch_decay`` (0: none), and at
+    ``max_epochs`` (0: never) it leaves.
     """
 
     number: int
@@ -53,6 +81,16 @@ class Policy:
     focus_weight: float = 1.0
     other_weight: float = 0.3
     ema_alpha: float = 0.1
+    reward: Reward = Reward.PROGRESS
+    projection: Distance = Distance.KL
+    discount: float = 0.999
+    step_size: float = 0.3
+    mixing: float = 0.05
+    curriculum_warmup_steps: int = 0
+    curriculum_warmup_sources: tuple[str, ...] = ()
+    free_epochs: float = 4.0
+    epoch_decay: float = 0.0
+    max_epochs: float = 0.0
 
 
 def servable(policy: Policy, live: frozenset[str]) -> frozenset[str]:

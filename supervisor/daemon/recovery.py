@@ -135,7 +135,8 @@ def _state(
     points = tuple(_seal_point(seal) for seal in seals)
     seed = config.seed
     before = points[0].bandit if points else None
-    bandit = bandits.fresh(policy, config.live, seed + policy.number, before)
+    step = points[0].point.step if points else 0
+    bandit = bandits.fresh(policy, config.live, seed + policy.number, before, step)
     if points and points[0].policy == policy.number and points[0].bandit is not None:
         bandit = points[0].bandit
     return State(
@@ -162,7 +163,9 @@ def _restored(state: State, attempt: Attempt, head: SealRecord | None) -> State:
     if head is None or head.policy != attempt.policy:
         before = state.seals[0].bandit if state.seals else None
         seed = state.seed + state.policy.number
-        return replace(state, bandit=bandits.fresh(state.policy, state.live, seed, before))
+        step = attempt.began
+        bandit = bandits.fresh(state.policy, state.live, seed, before, step)
+        return replace(state, bandit=bandit)
     return replace(state, bandit=_seal_point(head).bandit or state.bandit)
 
 

@@ -64,7 +64,7 @@ output_log = 64.0             # MiB of an attempt's output.log: beyond, its midd
 _POLICY = """\
 # The data policy: what share each arm may have. Edit it and run:
 #   stepkeeper pivot RUN --policy RUN/policy.toml
-schema = "stepkeeper.policy/1"
+schema = "stepkeeper.policy/2"
 algorithm = "ucb1"            # or "static": in proportion to each arm's weight
 unit = "share"                # floors and caps are shares of probability, or of "weight"
 phase_min = 7                 # steps of the shortest phase

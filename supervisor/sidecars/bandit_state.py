@@ -11,12 +11,13 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from supervisor.core.bandit import ArmState, BanditState, Retired
+from supervisor.core.bandit import ArmState, BanditState, Discounted, Retired
 from supervisor.errors import RefusedError
 from trainer.contract.durable import replace_file
 from trainer.contract.wire import PhaseOrder
 
-SCHEMA: Final = "stepkeeper.bandit/1"
+SCHEMA: Final = "stepkeeper.bandit/2"
+_FIRST_SCHEMA: Final = "stepkeeper.bandit/1"
 
 
 class _Model(BaseModel):
@@ -34,6 +35,9 @@ class ArmModel(_Model):
     ema: float
     loss: float | None
     last_step: int
+    epochs: float | None
+    discounted: tuple[float, float, float] = Field(strict=False)  # JSON has lists
+    log_weight: float | None
 
 
 class PhaseModel(_Model):
@@ -56,7 +60,7 @@ class RetiredModel(_Model):
 class BanditModel(_Model):
     """The whole file."""
 
-    schema_: Literal["stepkeeper.bandit/1"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["stepkeeper.bandit/2"] = Field(default=SCHEMA, alias="schema")
     policy: int
     digest: str
     arms: dict[str, ArmModel]
@@ -66,6 +70,8 @@ class BanditModel(_Model):
     rewards: list[float]
     generator: int
     retired: list[RetiredModel]
+    step: int
+    frozen: str
 
 
 def to_record(state: BanditState) -> dict[str, Any]:
@@ -86,13 +92,17 @@ def to_record(state: BanditState) -> dict[str, Any]:
             {"arm": r.arm.name, "why": r.why, "step": r.step, "numbers": _numbers(r.arm)}
             for r in state.retired
         ],
+        "step": state.step,
+        "frozen": state.frozen,
     }
 
 
 def from_record(record: Any, where: str) -> BanditState:  # noqa: ANN401 - checked here
     """The state from plain values. Raises RefusedError naming ``where`` and every problem."""
     schema = record.get("schema") if isinstance(record, dict) else None
-    if schema != SCHEMA:
+    if schema == _FIRST_SCHEMA:
+        record = migrate_v1_to_v2(record)
+    elif schema != SCHEMA:
         raise RefusedError(
             f"cannot use the bandit state in {where}: schema {schema!r}, expected {SCHEMA!r}"
         )
@@ -114,7 +124,34 @@ def from_record(record: Any, where: str) -> BanditState:  # noqa: ANN401 - check
         rewards=tuple(model.rewards),
         generator=model.generator,
         retired=tuple(Retired(_arm(r.arm, r.numbers), r.why, r.step) for r in model.retired),
+        step=model.step,
+        frozen=model.frozen,
     )
+
+
+def migrate_v1_to_v2(record: dict[str, Any]) -> dict[str, Any]:
+    """The first schema knew no epochs, no discounted sums and no last step of a phase.
+
+    What is missing is what a state without reports has; the step is the last one that an arm
+    served, which no policy of that time asks for. What does not fit is left for the check.
+    """
+
+    def numbers(arm: Any) -> Any:  # noqa: ANN401 - checked afterwards
+        more = {"epochs": None, "discounted": [0.0, 0.0, 0.0], "log_weight": None}
+        return {**arm, **more} if isinstance(arm, dict) else arm
+
+    arms, retired = record.get("arms"), record.get("retired")
+    changed = {**record, "schema": SCHEMA, "step": 0, "frozen": ""}
+    if isinstance(arms, dict):
+        changed["arms"] = {name: numbers(arm) for name, arm in arms.items()}
+        last = [a.get("last_step") for a in arms.values() if isinstance(a, dict)]
+        changed["step"] = max((step for step in last if isinstance(step, int)), default=0)
+    if isinstance(retired, list):
+        changed["retired"] = [
+            {**r, "numbers": numbers(r.get("numbers"))} if isinstance(r, dict) else r
+            for r in retired
+        ]
+    return changed
 
 
 def write(path: Path, state: BanditState) -> None:
@@ -133,6 +170,9 @@ def _numbers(arm: ArmState) -> dict[str, Any]:
         "ema": arm.ema,
         "loss": arm.loss,
         "last_step": arm.last_step,
+        "epochs": arm.epochs,
+        "discounted": list(arm.discounted),
+        "log_weight": arm.log_weight,
     }
 
 
@@ -146,4 +186,7 @@ def _arm(name: str, model: ArmModel) -> ArmState:
         ema=model.ema,
         loss=model.loss,
         last_step=model.last_step,
+        epochs=model.epochs,
+        discounted=Discounted(*model.discounted),
+        log_weight=model.log_weight,
     )

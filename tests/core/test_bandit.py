@@ -14,9 +14,8 @@ from supervisor.core.bandit import (
     count_steps,
     finish_phase,
     fresh,
-    scores,
 )
-from tests.support.ucb1 import LIVE, NAMES, UCB1, Reference, learn, phase, told
+from tests.support.ucb1 import LIVE, NAMES, UCB1, Reference, learn, phase, scores, told
 from trainer.contract.wire import ArmResult, Step
 
 

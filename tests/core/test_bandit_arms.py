@@ -15,10 +15,9 @@ from supervisor.core.bandit import (
     finish_phase,
     fresh,
     reconcile,
-    scores,
 )
 from supervisor.core.policy import Algorithm, Arm, Policy, Unit, problem_of
-from tests.support.ucb1 import LIVE, NAMES, UCB1, learn, phase
+from tests.support.ucb1 import LIVE, NAMES, UCB1, learn, phase, scores
 from trainer.contract.wire import PhaseOrder
 
 

@@ -127,4 +127,4 @@ def test_a_seal_of_the_old_policy_gives_the_new_one_weights_only() -> None:
     seals = (SealPoint(point(200), 1, used),)
     history = History(replace(state, policy=NEW, seals=seals))
     history.begin(found(PivotStage.INSTALLED, 200))
-    assert history.state.bandit == fresh(NEW, LIVE, 9, used)
+    assert history.state.bandit == fresh(NEW, LIVE, 9, used, 200)

@@ -31,7 +31,7 @@ def policy_text(arms: dict[str, Record] | tuple[str, ...], algorithm: str, unit:
     """A policy.toml; arms given by name alone have wide bounds."""
     table = arms if isinstance(arms, dict) else {arm: {} for arm in arms}
     wide = {"floor": 0.0, "cap": 1.0}
-    lines = ['schema = "stepkeeper.policy/1"', f'algorithm = "{algorithm}"', f'unit = "{unit}"']
+    lines = ['schema = "stepkeeper.policy/2"', f'algorithm = "{algorithm}"', f'unit = "{unit}"']
     for arm, bounds in table.items():
         lines.append(f"[arms.{json.dumps(arm)}]")
         lines += [f"{key} = {value}" for key, value in {**wide, **bounds}.items()]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from supervisor.core.bandit import BanditState, finish_phase
+from supervisor.core.bandit import BanditState, decide_phase, finish_phase
 from supervisor.core.policy import Algorithm, Arm, Policy, Unit
 from trainer.contract.wire import ArmResult, Phase
 
@@ -38,6 +39,11 @@ def learn(state: BanditState, policy: Policy, rewards: dict[str, list[float]]) -
     return state
 
 
+def scores(state: BanditState, policy: Policy) -> dict[str, float]:
+    """What the next decision ranks each arm by."""
+    return dict(decide_phase(replace(state, phases=()), policy)[1].proposal.scores)
+
+
 class Reference:
     """UCB1 with scaled learning progress, written out slowly from its description."""
 
@@ -62,7 +68,9 @@ class Reference:
             if name in raw:
                 last = len(ordered) - 1
                 low, high = ordered[round(0.2 * last)], ordered[round(0.8 * last)]
-                reward = 0.5 if high <= low else (raw[name] - low) / (high - low)
+                reward = (raw[name] - low) / (high - low) if high > low else 0.5
+                if high == low and raw[name] != low:
+                    reward = 1.0 if raw[name] > high else 0.0
                 reward = min(1.0, max(0.0, reward))
                 before = self.rewards.setdefault(name, [])
                 smoothed = self.ema.get(name, reward)

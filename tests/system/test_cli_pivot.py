@@ -32,11 +32,12 @@ SHARES = st.floats(0, 1, allow_subnormal=True)
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,10}", fullmatch=True)
 FILES = st.builds(
     PolicyFile,
-    schema=st.just("stepkeeper.policy/1"),
-    algorithm=st.sampled_from(["static", "ucb1"]),
+    schema=st.just("stepkeeper.policy/2"),
+    algorithm=st.sampled_from(["static", "ucb1", "exp3s", "ducb", "thompson"]),
     unit=st.sampled_from(["share", "weight"]),
     phase_min=st.integers(1, 10**6),
-    exploration=st.floats(0, 1e300),
+    exploration=st.none() | st.floats(0, 1e300),
+    curriculum_warmup_sources=st.sampled_from([(), ("a", "b.c")]),
     arms=st.dictionaries(
         NAMES,
         st.builds(ArmBounds, floor=SHARES, cap=SHARES, weight=st.floats(0, 1e9, exclude_min=True)),

@@ -264,7 +264,7 @@ def tiny_run(run: Path, form: str) -> Path:
     }
     (run / "run.toml").write_text(f'schema = "stepkeeper.run/1"\n{tiny.toml(sections)}')
     arms = "".join(f"[arms.{arm}]\n" for arm in ("a", "b"))
-    head = 'schema = "stepkeeper.policy/1"\nphase_min = 3\nphase_max = 7\n'
+    head = 'schema = "stepkeeper.policy/2"\nphase_min = 3\nphase_max = 7\n'
     (run / "policy.toml").write_text(head + arms)
     return run
 

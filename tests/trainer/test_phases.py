@@ -99,16 +99,16 @@ def test_the_report_has_means_of_the_finite_losses() -> None:
     phase.failed({"a": 2})
     phase.done = 3
     assert phase.over
-    assert phase.report() == {
+    assert phase.report({"b": 1.5}) == {
         "phase": 5,
         "first": 29,
         "last": 31,
         "repeated": False,
         "weights": MIX,
         "arms": [
-            {"arm": "a", "pulls": 0, "failed": 2, "loss": None},
-            {"arm": "b", "pulls": 3, "failed": 0, "loss": 2.5},
-            {"arm": "c", "pulls": 1, "failed": 0, "loss": None},
+            {"arm": "a", "pulls": 0, "failed": 2, "loss": None, "epochs": None},
+            {"arm": "b", "pulls": 3, "failed": 0, "loss": 2.5, "epochs": 1.5},
+            {"arm": "c", "pulls": 1, "failed": 0, "loss": None, "epochs": None},
         ],
     }
 

@@ -145,7 +145,9 @@ class Laws:
         if newest is None or newest.policy != state.policy.number:
             before = newest.bandit if newest else None
             seed = self._seed + effect.policy
-            assert state.bandit == fresh(state.policy, self._live, seed, before)
+            assert state.bandit == fresh(
+                state.policy, self._live, seed, before, newest.point.step if newest else 0
+            )
             self.began[effect.policy] = newest.point.step if newest else 0
 
     def _of_phases(self, state: State) -> None:
@@ -172,7 +174,8 @@ class Laws:
             done = 0
             seal = self._disk.seals.get(record.resumed) if record.resume else None
             before = seal.bandit if seal is not None else None
-            bandit = fresh(policy, self._live, self._seed + policy.number, before)
+            began = seal.point.step if seal is not None else 0
+            bandit = fresh(policy, self._live, self._seed + policy.number, before, began)
             if seal is not None and seal.policy == policy.number:
                 bandit = seal.bandit
         for report in self._disk.reports[attempt][done:seq]:

@@ -44,7 +44,8 @@ def recover(
     told = restarts.best
     best = max([told, *(p.point.step for p in points if p.policy == policy.number)])
     before = points[0].bandit if points else None
-    bandit = fresh(policy, live, seed + policy.number, before)
+    step = points[0].point.step if points else 0
+    bandit = fresh(policy, live, seed + policy.number, before, step)
     if points and points[0].policy == policy.number and points[0].bandit is not None:
         bandit = points[0].bandit
     state = State(
@@ -64,7 +65,8 @@ def recover(
         attempt = _unfinished(disk, seals[0] if seals else None, last, now)
         attempt = replace(attempt, sealed=attempt.sealed and seals[0].point.step > told)
         if not seals or seals[0].policy != attempt.policy:
-            state = replace(state, bandit=fresh(policy, live, seed + policy.number, before))
+            bandit = fresh(policy, live, seed + policy.number, before, attempt.began)
+            state = replace(state, bandit=bandit)
     stop = disk.intent.get("want") == "stop" and not disk.intent.get("done")
     return state, Found(attempt, _pivot(disk), stop_unfinished=stop, waited=waited)
 

@@ -224,7 +224,7 @@ class Trainer:
             raise _DeadError
         self._point()
         if phase is not None and phase.over:
-            told = phase.report()
+            told = phase.report({})
             results = tuple(ArmResult(**arm) for arm in told["arms"])
             weights = tuple(phase.weights.items())
             fields = (phase.number, told["first"], told["last"], phase.repeated, weights, results)

@@ -220,7 +220,13 @@ def _doing(record: dict[str, Any]) -> Doing:
 
 def _phase(record: dict[str, Any]) -> Phase:
     arms = tuple(
-        ArmResult(_text(a, "arm"), _int(a, "pulls"), _int(a, "failed"), _float(a, "loss"))
+        ArmResult(
+            _text(a, "arm"),
+            _int(a, "pulls"),
+            _int(a, "failed"),
+            _float(a, "loss"),
+            _float(a, "epochs"),
+        )
         for a in _list(record, "arms")
     )
     first, last = _int(record, "first"), _int(record, "last")

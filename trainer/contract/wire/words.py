@@ -58,12 +58,17 @@ class Step(NamedTuple):
 
 
 class ArmResult(NamedTuple):
-    """What one arm did in a phase: pulls served, pulls that failed, mean loss of the served."""
+    """What one arm did in a phase: pulls served, pulls that failed, mean loss of the served.
+
+    ``epochs`` is how often its documents were read since the run began, None where the trainer
+    does not say.
+    """
 
     arm: str
     pulls: int
     failed: int
     loss: float | None
+    epochs: float | None = None
 
 
 class Phase(NamedTuple):

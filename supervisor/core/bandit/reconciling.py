@@ -1,0 +1,103 @@
+"""Arms compared by name with policy and sources: a fresh state, who joins, and who leaves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor.core.bandit.chance import MASK
+from supervisor.core.bandit.deciding import bounded, fill
+from supervisor.core.bandit.state import ArmState, BanditState, Retired
+from supervisor.core.policy import Policy, Unit, problem_of
+from trainer.contract.wire import PhaseOrder
+
+READ_ENOUGH = "read max_epochs times"
+
+
+def fresh(
+    policy: Policy,
+    live: frozenset[str],
+    seed: int,
+    before: BanditState | None = None,
+    step: int = 0,
+) -> BanditState:
+    """An empty state of ``policy`` over the arms that are there, its first phases decided.
+
+    Phases are numbered on from those decided ``before`` it, so that no number means two phases to
+    a trainer that resumes in the middle of one. ``step`` is the step that it begins after. How
+    often an arm's documents were read is a fact of the run: it outlives the policy.
+    """
+    known = (*(r.arm for r in before.retired), *before.arms) if before else ()
+    read = {arm.name: arm.epochs for arm in known}
+    arms = tuple(
+        ArmState(arm.name, epochs=read.get(arm.name)) for arm in policy.arms if arm.name in live
+    )
+    last = before.decided if before else 0
+    state = BanditState(
+        policy.number,
+        policy.digest,
+        arms,
+        decided=last,
+        finished=last,
+        generator=seed & MASK,
+        step=step,
+    )
+    return fill(state, policy)
+
+
+def reconcile(
+    state: BanditState, policy: Policy, live: frozenset[str], step: int
+) -> tuple[BanditState, tuple[Retired, ...]]:
+    """Drop arms that policy or sources no longer have; say which and why.
+
+    A zombie (in the state only) or unavailable arm holds no weight and does not count in the
+    exploration total; an arm that the policy has and the state has not starts empty, unless it
+    has been read enough. Phases already decided lose the weight of what left and are otherwise
+    kept.
+    """
+    known = {arm.name for arm in policy.arms}
+    gone = tuple(
+        Retired(arm, "unavailable" if arm.name in known else "zombie", step)
+        for arm in state.arms
+        if arm.name not in known or arm.name not in live
+    )
+    kept = tuple(arm for arm in state.arms if arm.name in known and arm.name in live)
+    out = {arm.name for arm in kept} | {r.arm.name for r in state.retired if r.why == READ_ENOUGH}
+    new = tuple(
+        ArmState(arm.name) for arm in policy.arms if arm.name in live and arm.name not in out
+    )
+    if not gone and not new:
+        return state, ()
+    changed = replace(state, arms=kept + new, retired=state.retired + gone)
+    return _rephrased(changed, policy), gone
+
+
+def retire_read(state: BanditState, policy: Policy) -> BanditState:
+    """Drop arms that were read ``max_epochs`` times, as far as the others satisfy the bounds."""
+    if not policy.max_epochs:
+        return state
+    read = [a for a in state.arms if a.epochs is not None and a.epochs >= policy.max_epochs]
+    for arm in sorted(read, key=lambda a: (-(a.epochs or 0.0), a.name)):
+        left = tuple(other for other in state.arms if other.name != arm.name)
+        if problem_of(policy, frozenset(other.name for other in left)):
+            continue
+        retired = Retired(arm, READ_ENOUGH, state.step)
+        state = replace(state, arms=left, retired=(*state.retired, retired))
+        state = _rephrased(state, policy)
+    return state
+
+
+def _rephrased(state: BanditState, policy: Policy) -> BanditState:
+    return replace(state, phases=tuple(_without(phase, state, policy) for phase in state.phases))
+
+
+def _without(phase: PhaseOrder, state: BanditState, policy: Policy) -> PhaseOrder:
+    old = dict(phase.weights)
+    names = tuple(arm.name for arm in state.arms)
+    weights = tuple(old.get(name, 0.0) for name in names)
+    total = sum(weights)
+    if policy.unit is Unit.WEIGHT and total > 0:
+        # The bounds are of weights and were applied to them: what is left keeps its proportions.
+        shares = tuple(weight / total for weight in weights)
+    else:
+        shares = bounded(policy, names, weights if total > 0 else (1.0,) * len(names))
+    return phase._replace(weights=tuple(zip(names, shares, strict=True)))
