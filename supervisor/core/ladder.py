@@ -11,27 +11,18 @@ stop        an alarm, and a stop with a sealed checkpoint and an exit code of it
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from typing import Any, assert_never
 
 from supervisor.core.lifecycle import stop
 from supervisor.core.limits import GUARD
 from supervisor.core.messages import Effect, Journal, Say
+from supervisor.core.rungs import Action
 from supervisor.core.saving import order_save
 from supervisor.core.state import State, Want
 
+__all__ = ["Action", "act"]
+
 Turn = tuple[State, list[Effect]]
-
-
-class Action(StrEnum):
-    """A rung, from the mildest to the hardest."""
-
-    RECORD = "record"
-    ALERT = "alert"
-    CHECKPOINT = "checkpoint"
-    FREEZE = "freeze"
-    ROLL_BACK = "rollback"
-    STOP = "stop"
 
 
 _ENDING = (Action.ROLL_BACK, Action.STOP)
