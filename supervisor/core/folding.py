@@ -11,7 +11,9 @@ from dataclasses import replace
 from supervisor.core import pivot as pivots
 from supervisor.core.arms import tell_retired
 from supervisor.core.bandit import count_steps, finish_phase
+from supervisor.core.guards import watch
 from supervisor.core.hang import learn
+from supervisor.core.ladder import act
 from supervisor.core.lifecycle import ask_to_end, grace, kill, phases_to_order
 from supervisor.core.messages import (
     BadReport,
@@ -58,12 +60,12 @@ def take_reports(state: State, event: Reports, now: float) -> Turn:
         if type(report) is Step:
             steps.append(report)
             continue
-        state, more = take_steps(state, steps)
+        state, more = take_steps(state, steps, now)
         effects += more
         steps = []
-        state, more = _take_other(state, report, event)
+        state, more = _take_other(state, report, event, now)
         effects += more
-    state, more = take_steps(state, steps)
+    state, more = take_steps(state, steps, now)
     effects += more
     if state.attempt is not None:
         state = replace(state, attempt=replace(state.attempt, position=event.position))
@@ -76,7 +78,7 @@ def take_reports(state: State, event: Reports, now: float) -> Turn:
     return state, effects
 
 
-def take_steps(state: State, steps: list[Step]) -> Turn:
+def take_steps(state: State, steps: list[Step], now: float) -> Turn:
     """Fold steps between two other reports: check their order, count pulls, record them."""
     attempt = state.attempt
     if not steps or attempt is None or attempt.cause is Cause.BROKE_CONTRACT:
@@ -86,7 +88,7 @@ def take_steps(state: State, steps: list[Step]) -> Turn:
     due = attempt.last_step + 1
     for at, report in enumerate(steps):
         if report.step != due + at:
-            state, taken = take_steps(state, steps[:at])
+            state, taken = take_steps(state, steps[:at], now)
             state, more = _broke(state, f"step {report.step} came where {due + at} was due")
             return state, taken + more
     last = steps[-1]
@@ -104,8 +106,13 @@ def take_steps(state: State, steps: list[Step]) -> Turn:
     )
     bandit = count_steps(state.bandit, steps)
     steps = with_propensities(steps, (*state.named, *bandit.phases))
-    state = replace(state, attempt=attempt, bandit=bandit)
+    guards, findings = watch(state.guards, state.settings.guards, steps)
+    state = replace(state, attempt=attempt, bandit=bandit, guards=guards)
     effects: list[Effect] = [Record(attempt.number, attempt.policy, tuple(steps))]
+    for finding in findings:
+        action = state.settings.guards.action(finding.guard)
+        state, more = act(state, finding.guard, action, finding.text, finding.facts, now)
+        effects += more
     return state, effects
 
 
@@ -139,7 +146,7 @@ def _slowest(attempt: Attempt, steps: list[Step]) -> float:
     return (steps[-1].at - attempt.at) / len(steps) if attempt.at else 0.0
 
 
-def _take_other(state: State, report: Report, event: Reports) -> Turn:
+def _take_other(state: State, report: Report, event: Reports, now: float) -> Turn:
     attempt = state.attempt
     if attempt is None or attempt.cause is Cause.BROKE_CONTRACT:
         return state, []
@@ -165,7 +172,7 @@ def _take_other(state: State, report: Report, event: Reports) -> Turn:
         case Finished():
             return replace(state, attempt=replace(attempt, finished=report.reason)), []
         case Step():
-            return take_steps(state, [report])
+            return take_steps(state, [report], now)
 
 
 def _measured(attempt: Attempt, since: float | None) -> Attempt:

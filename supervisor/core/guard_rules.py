@@ -69,11 +69,14 @@ class Guards:
 
     @property
     def blocks(self) -> int:
-        """How many blocks are compared."""
+        """How many blocks are kept: those that are compared, and those that an average rests on."""
         steps = max(self.divergence.window + self.divergence.steps, self.plateau.steps)
-        return -(-steps // BLOCK) + 1
+        return max(-(-steps // BLOCK) + 1, MEMORY)
 
     @property
     def tail(self) -> int:
         """Steps from which all that is kept can be told anew."""
         return max((self.blocks + MEMORY) * BLOCK, SPAN + LOOK) + BLOCK
+
+
+GUARDED = Guards()

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from supervisor.core.guard_rules import LOOK, SPAN, Guards
-from supervisor.core.levels import BLOCK, MEMORY, Block, Sums, closed, rise, shares
+from supervisor.core.levels import BLOCK, Block, Sums, closed, rise, shares
 from supervisor.core.spiking import BUCKET, Reference, Window, reference
 from trainer.contract.wire import Step
 
@@ -221,7 +221,7 @@ class _Fold:
                     del self._windows[arm]
         block = closed(self._blocks, last, self._sums)
         self._sums = Sums({}, {})
-        self._blocks = (*self._blocks, block)[-max(self._rules.blocks, MEMORY) :]
+        self._blocks = (*self._blocks, block)[-self._rules.blocks :]
         self._diverging(block)
         self._on_a_plateau(block)
 
@@ -233,8 +233,9 @@ class _Fold:
                 above = rise(now, then)
                 if above is not None and above > worst:
                     worst, low = above, then
-        self._rising = self._rising + 1 if worst > rules.margin else 0
-        if self._rising * BLOCK <= rules.steps:
+        enough = rules.steps // BLOCK + 1
+        self._rising = min(self._rising + 1, enough) if worst > rules.margin else 0
+        if self._rising < enough:
             self._bad.pop(DIVERGENCE, None)
             return
         text = (

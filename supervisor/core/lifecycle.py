@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor.core.bandit import BanditState, fresh, reconcile
+from supervisor.core.guards import NOTHING_SEEN
 from supervisor.core.limits import DEADLINE
 from supervisor.core.messages import (
     Answer,
@@ -68,6 +69,7 @@ def spawn(state: State, now: float) -> Turn:
         attempt=attempt,
         last_attempt=number,
         bandit=bandit,
+        guards=(newest.guards if newest else None) or NOTHING_SEEN,
         orders=orders,
         pending=(),
         deadline=None,

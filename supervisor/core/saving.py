@@ -225,7 +225,10 @@ def sealed(state: State, event: Sealed) -> Turn:
         return state, []
     first = state.pending[0]
     point = SealPoint(
-        ResumePoint(event.step, event.sha256, event.seal), attempt.policy, first.bandit
+        ResumePoint(event.step, event.sha256, event.seal),
+        attempt.policy,
+        first.bandit,
+        guards=first.guards,
     )
     restarts = state.restarts
     if event.step > restarts.best:

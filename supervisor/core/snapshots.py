@@ -43,6 +43,7 @@ def moment_of(state: State, step: int, position: ReportsPosition) -> PendingSeal
         return replace(begun, save=None) if begun is not None and begun.step == step else None
     sample = attempt.sample if attempt.sample == step else None
     moment = PendingSeal(step, "", "", position, state.bandit, sample, "", None)
+    moment = replace(moment, guards=state.guards)
     return placed(moment, attempt)
 
 

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from supervisor.core.bandit import BanditState
+from supervisor.core.guard_rules import GUARDED, Guards
+from supervisor.core.guards import NOTHING_SEEN, GuardState
 from supervisor.core.hang import PATIENT, UNMEASURED, HangPolicy, Pace
 from supervisor.core.limits import UNLIMITED, Limits
 from supervisor.core.messages import (
@@ -85,19 +87,22 @@ class Settings:
     retention: Retention = KEEPING
     limits: Limits = UNLIMITED
     prove_all: bool = False
+    guards: Guards = GUARDED
 
 
 @dataclass(frozen=True, slots=True)
 class SealPoint:
     """A sealed checkpoint of this lineage with the bandit state of its step.
 
-    ``proved``: it was read back in this life.
+    ``proved``: it was read back in this life. ``guards`` is what they knew then, None where nobody
+    knows it any more.
     """
 
     point: ResumePoint
     policy: int
     bandit: BanditState | None
     proved: bool = True
+    guards: GuardState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,7 @@ class PendingSeal:
     asked: bool = False
     sample_verdict: SampleVerdict | None = None
     suspect: str = ""
+    guards: GuardState = NOTHING_SEEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,3 +257,4 @@ class State:
     doubtful: frozenset[str] = frozenset()
     sealed_before: bool = False
     halted: str = ""
+    guards: GuardState = NOTHING_SEEN
