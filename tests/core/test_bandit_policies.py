@@ -17,7 +17,7 @@ from supervisor.core.bandit import (
     fresh,
     reconcile,
 )
-from supervisor.core.policy import Algorithm, Arm, Policy, Reward, Unit
+from supervisor.core.policy import Algorithm, Arm, Distance, Policy, Reward, Unit
 from supervisor.core.propensities import propensity, with_propensities
 from tests.support.ucb1 import LIVE, NAMES
 from trainer.contract.wire import ArmResult, Phase, PhaseOrder, Step
@@ -68,6 +68,18 @@ def test_no_arm_that_earns_is_told_from_the_others_without_a_reward(algorithm: A
     served = [dict(order.weights) for order in state.phases]
     assert max(max(weights.values()) for weights in served) <= 0.5
     assert all(weights[name] >= 0.01 for weights in served for name in NAMES)
+
+
+def test_the_projection_is_the_one_that_is_set() -> None:
+    """Proportions stay in KL, differences in distance: a floor is paid for differently."""
+    arms = (Arm("a", 0.25, weight=1.0), Arm("b", weight=3.0), Arm("c", weight=6.0))
+    shares = {}
+    for distance in Distance:
+        rules = Policy(1, "d", Algorithm.STATIC, Unit.SHARE, arms, projection=distance)
+        order = fresh(rules, frozenset("abc"), 1).phases[0]
+        shares[distance] = [round(share, 12) for _, share in order.weights]
+    assert shares[Distance.KL] == [0.25, 0.25, 0.5]
+    assert shares[Distance.EUCLIDEAN] == [0.25, 0.225, 0.525]
 
 
 @pytest.mark.parametrize("algorithm", ADAPTIVE)

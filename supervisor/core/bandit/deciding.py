@@ -15,8 +15,8 @@ from supervisor.core.bandit import ducb, exp3s, static, thompson, ucb1
 from supervisor.core.bandit.chance import draw
 from supervisor.core.bandit.proposal import Proposal
 from supervisor.core.bandit.state import BanditState
-from supervisor.core.bounds import project
-from supervisor.core.policy import Algorithm, Arm, Policy, Unit, problem_of
+from supervisor.core.bounds import project, project_euclidean
+from supervisor.core.policy import Algorithm, Arm, Distance, Policy, Unit, problem_of
 from trainer.contract.wire import PhaseOrder
 
 AHEAD = 2
@@ -155,7 +155,7 @@ def _bounded(
         if proposal.order:
             poured = _pour(proposal.order, floors, caps)
             return tuple(poured[name] for name in names)
-        return project(weights, [floors[n] for n in names], [caps[n] for n in names])
+        return _projected(policy, weights, [floors[n] for n in names], [caps[n] for n in names])
     final = [
         min(caps[name], max(floors[name], weight))
         for name, weight in zip(names, weights, strict=True)
@@ -165,6 +165,16 @@ def _bounded(
         final = [caps[name] for name in names]
         total = sum(final)
     return tuple(weight / total for weight in final)
+
+
+def _projected(
+    policy: Policy, weights: list[float], floors: list[float], caps: list[float]
+) -> tuple[float, ...]:
+    if policy.projection is Distance.KL:
+        return project(weights, floors, caps)
+    total = math.fsum(weights)  # distances mean something between shares only
+    points = [weight / total for weight in weights] if total else weights
+    return project_euclidean(points, floors, caps)
 
 
 def _pour(
