@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 # What the service manager meant for us alone.
 _OURS = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "MAINPID", "LISTEN_FDS", "LISTEN_PID")
+
+# What most programs need and no secret is kept in.
+_PLAIN = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 
 _PACKAGES = Path(__file__).resolve().parents[1]
 
@@ -41,6 +45,11 @@ def for_own_programs() -> dict[str, str]:
 def for_trainer() -> dict[str, str]:
     """What the trainer is given of it."""
     return {key: value for key, value in os.environ.items() if key not in (*_OURS, _HANDOVER)}
+
+
+def for_hook(names: Iterable[str]) -> dict[str, str]:
+    """What a hook's command is given of it: what most programs need, and what is named."""
+    return {key: os.environ[key] for key in (*_PLAIN, *names) if key in os.environ}
 
 
 def state_folder() -> Path:

@@ -42,8 +42,13 @@ _WORDS: Final[dict[str, str]] = {
     "pivot-stopped": "the pivot to policy {policy} has its pin: step {pin}",
     "pivot-installed": "policy {policy} is installed",
     "pivot-done": "the pivot to policy {policy} is done",
+    "hook-failing": "hook {hook} fails: {problem}",
+    "hook-well": "hook {hook} is called again: {failed} lines failed, {dropped} were dropped",
+    "hook-left": "hook {hook} was not told of {left} lines, up to entry {entry}",
     "pivot-by-hand": "policy {policy} begins: its state was moved away by hand",
 }
+
+KINDS: Final = frozenset(_WORDS)
 
 
 def in_words(event: str, facts: Mapping[str, Any]) -> str:

@@ -43,6 +43,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "logs": Command("reading_logs:logs", "Show what the trainer printed, and follow it."),
     "attempts": Command("reading_attempts:attempts", "List every attempt, why it ended, its cost."),
     "events": Command("reading_events:events", "Show what happened, in words, and follow it."),
+    "hooks": Command("hooks:hooks", "List who is told of events, and try it."),
     "loss": Command("reading_loss:loss", "Show, smooth, export or plot the loss."),
     "audit": Command("reading_audit:audit", "Verify the whole history of a run."),
     "prove": Command("proving:prove", "Prove that a resume is exact, with a control that fails."),

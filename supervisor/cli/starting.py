@@ -13,6 +13,7 @@ import typer
 import supervisor
 from supervisor import clock
 from supervisor.cli import importing, printing, standing
+from supervisor.cli.checking_hooks import hook_warnings
 from supervisor.cli.parameters import Json, Run, existing, place
 from supervisor.config import (
     Config,
@@ -143,6 +144,7 @@ def _warnings(run: Path, config: Config) -> list[str]:
         for name in _odd_files(source)
     ]
     found += _limit_warnings(config)
+    found += hook_warnings(config)
     program = config.command[0]
     if shutil.which(program, path=config.env.get("PATH")) is None:
         found.append(f"run.toml: trainer.command: {program} is not a program that is found here")

@@ -15,6 +15,8 @@ import typer
 from supervisor import clock
 from supervisor.cli import printing, standing
 from supervisor.cli.parameters import Json, Run, existing
+from supervisor.cli.status_hooks import alarms as hook_alarms
+from supervisor.cli.status_hooks import hooks_of
 from supervisor.cli.status_limits import time_left
 from supervisor.cli.status_proof import proof_of
 from supervisor.cli.status_settings import settings_in_force
@@ -109,6 +111,7 @@ def gather(run: Path) -> dict[str, Any]:
         "limits": time_left(run, live, intent),
         "proof": proof_of(run, seals[0] if seals else None, supervised=supervised),
         "arms": _arms(run),
+        "hooks": hooks_of(live),
         "live": live,
     }
     facts["state"] = _state(run, facts, attempt, intent)
@@ -259,4 +262,4 @@ def _alarms(facts: dict[str, Any], folder: Path) -> list[str]:
         found.append(f"training is held: {facts['trouble']}")
     if facts["supervisor"]["alive"] and not facts["supervisor"]["answers"]:
         found.append(_silent(folder))
-    return found
+    return found + hook_alarms(facts["hooks"], facts["run"])

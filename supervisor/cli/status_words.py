@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from supervisor.cli import printing
+from supervisor.cli.status_hooks import line as hooks_line
 from supervisor.cli.status_limits import line as limit_line
 from supervisor.cli.status_proof import line as proof_line
 from supervisor.cli.status_settings import line as settings_line
@@ -43,6 +44,8 @@ def lines(facts: dict[str, Any]) -> list[str]:
             f"  {name:<16} share {arm['share']:.3f}  served {arm['served']}{failed}  loss {loss}"
         )
     told += [f"  {name:<16} retired: {why}" for name, why in facts["arms"]["retired"].items()]
+    if facts["hooks"]:
+        told.append(hooks_line(facts["hooks"]))
     if facts["head"]:
         told.append(f"head      {facts['head']}")
     return [*told, *(f"ALARM: {alarm}" for alarm in facts["alarms"])]

@@ -30,7 +30,7 @@ class Change(NamedTuple):
 
 
 _HIDDEN: Final = "(hidden)"  # the environment may hold keys, and the journal is for auditors
-_BY_NAME: Final = ("sources",)  # tables whose own keys are the operator's
+_BY_NAME: Final = ("sources", "hooks")  # tables whose own keys are the operator's
 
 # Settings of a model decide what its checkpoints hold, and those of a name which files they are.
 REACH: Final[dict[str, Reach]] = {
@@ -98,6 +98,14 @@ REACH: Final[dict[str, Reach]] = {
     "disk.hold_below": Reach.LIVE,
     "disk.output_log": Reach.LIVE,
     "proof.require_proof": Reach.NEXT,
+    "hooks.NAME.events": Reach.LIVE,
+    "hooks.NAME.command": Reach.LIVE,
+    "hooks.NAME.url": Reach.LIVE,
+    "hooks.NAME.secret_file": Reach.LIVE,
+    "hooks.NAME.timeout": Reach.LIVE,
+    "hooks.NAME.tries": Reach.LIVE,
+    "hooks.NAME.env": Reach.LIVE,
+    "hooks.NAME.pass_env": Reach.LIVE,
     "hang.enabled": Reach.LIVE,
     "hang.factor": Reach.LIVE,
     "hang.least": Reach.LIVE,
@@ -122,7 +130,7 @@ def changes(old: RunFile, new: RunFile, name: str) -> tuple[Change, ...]:
     for key in sorted(before.keys() | after.keys()):
         was, now = before.get(key), after.get(key)
         if was != now:
-            hidden = key[:2] == ("trainer", "env")
+            hidden = key[:2] == ("trainer", "env") or (key[0], key[2:3]) == ("hooks", ("env",))
             shown = [_HIDDEN if hidden and value is not None else value for value in (was, now)]
             found.append(Change(".".join(key), shown[0], shown[1], reach_of(key)))
     return tuple(found)
@@ -131,7 +139,7 @@ def changes(old: RunFile, new: RunFile, name: str) -> tuple[Change, ...]:
 def reach_of(key: tuple[str, ...]) -> Reach:
     """The reach of one key, its parts from the table inwards."""
     if key[0] in _BY_NAME:
-        return REACH[".".join((key[0], "NAME", *key[2:]))]
+        return REACH[".".join((key[0], "NAME", *key[2:3]))]
     return REACH[".".join(key[:2])]  # what is below is a table of the operator's names
 
 

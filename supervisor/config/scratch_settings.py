@@ -15,6 +15,7 @@ _REPLACED: dict[str, dict[str, Any]] = {
     "restart": {"first": 0.01, "most": 0.01, "fall_back_after": 1, "give_up_after": 0.0},
     "limits": {"max_hours": 24.0},  # a proof that was killed leaves a life, which ends then
     "proof": {},
+    "hooks": {},  # nobody is to be woken by a copy
 }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor import environment
+from supervisor.config.hook_settings import Hook, hooks_of
 from supervisor.config.parsing import parse, read_text
 from supervisor.config.run_file import DiskSettings, LimitSettings, RunFile
 from supervisor.core.hang import HangPolicy
@@ -45,6 +46,7 @@ class Config:
     file: RunFile
     trust_locks: bool = False
     disk: DiskLimits = DiskLimits()
+    hooks: tuple[Hook, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -120,6 +122,7 @@ def load(run: Path, text: bytes | None = None) -> Config:
         file=file,
         trust_locks=file.lock.trust,
         disk=_disk(file.disk),
+        hooks=hooks_of(file.hooks, run),
     )
 
 

@@ -19,6 +19,8 @@ _ALARMS: Final = frozenset(
         "disk-trouble",
         "rewound",
         "arm-retired",
+        "hook-failing",
+        "hook-left",
     }
 )
 _AS_MEANT: Final = ("finished", "stopped")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from supervisor.core import hanging, reloading, saving, trouble
+from supervisor.core import hanging, hooks, reloading, saving, trouble
 from supervisor.core import pivot as pivots
 from supervisor.core.arms import sources_seen
 from supervisor.core.ending import drained, ended, go_on, spawn_failed
@@ -23,6 +23,7 @@ from supervisor.core.messages import (
     Event,
     Exit,
     Failed,
+    HookSeen,
     KeepBandit,
     KeepIntent,
     LeaveTerminal,
@@ -106,6 +107,8 @@ def _turn(state: State, event: Event, now: float) -> Turn:
             return trouble.seen(state, event)
         case TerminalGone():
             return state, [LeaveTerminal(), Say("the terminal is gone: going on")]
+        case HookSeen():
+            return hooks.seen(state, event)
         case Tick():
             return _tick(state, now)
         case _:

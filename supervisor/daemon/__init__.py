@@ -211,8 +211,8 @@ class Daemon:
                 return
             case Asked():
                 known = {"hang": self._silence.facts(self._state), **self._reloading.facts()}
-                answer = admit(self._config, self._state, item, known)
-                if answer is not None:
+                known["hooks"] = self._performer.parts.hooks.facts()
+                if (answer := admit(self._config, self._state, item, known)) is not None:
                     self._answer(Answer(item.reply, answer))
                     return
             case Recorded() | Failed(what="record"):

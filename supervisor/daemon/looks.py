@@ -13,6 +13,8 @@ from supervisor.daemon.service_limits import ServiceLimits
 from supervisor.daemon.space import Space
 from supervisor.daemon.time_left import TimeLeft
 from supervisor.perform import Parts, Performer
+from supervisor.perform.hook_delivery import Origin
+from supervisor.perform.hooks import leave
 from supervisor.process.orphans import Reaper, take_in
 
 
@@ -24,7 +26,9 @@ def looks(
     closing: contextlib.ExitStack,
 ) -> tuple[Callable[[State], None], ...]:
     """The looks, each to be called with the state; ``environ`` is None for an errand."""
-    config = recovered.parts.config
+    config, parts = recovered.parts.config, recovered.parts
+    parts.hooks.begin(Origin(parts.run_id, config.name, config.run), put)
+    closing.callback(leave, parts.hooks, parts.events)
     service = ServiceLimits(config.run, environ or {})
     closing.callback(service.close)
     space = Space(config, performer, put)
@@ -33,7 +37,7 @@ def looks(
     limits = recovered.state.settings.limits
     left = TimeLeft(limits, recovered.start.seconds, put)
     take_in()
-    orphans, proof = _Orphans(recovered.parts), ProofNews(config)
+    orphans, proof = _Orphans(parts), ProofNews(config)
     return service.look, space.look, left.look, orphans.look, proof.look
 
 

@@ -10,6 +10,7 @@ from supervisor.config import Config
 from supervisor.core.messages import LedgerPosition
 from supervisor.errors import LedgerError
 from supervisor.perform import Parts, placing, say
+from supervisor.perform.hooks import Hooks
 from supervisor.sidecars import archive
 from supervisor.sidecars.checkpoints import SealRecord
 from supervisor.sidecars.events import EventLine, Events, Head, created, mark_of
@@ -27,6 +28,8 @@ def open_parts(
     """
     run = config.run
     events = Events.open(run / "events.jsonl", Head(*newest.events) if newest else None)
+    hooks = Hooks(config.hooks)
+    events.tell = hooks.tell
     try:
         first = _named(events, run, fresh=fresh)
         after = LedgerPosition(**newest.ledger._asdict()) if newest else None
@@ -42,6 +45,7 @@ def open_parts(
         samples=Samples(config.samples, run / "archive"),
         newest_seal=newest.digest if newest else "",
         newest_bytes=newest.bin.bytes if newest else 0,
+        hooks=hooks,
     )
     if rewound is not None:
         ledger.note_cut(Cut(rewound.to.step, LedgerPosition(**rewound.ledger.model_dump())))

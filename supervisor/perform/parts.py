@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Thread
 
 from supervisor.config import Config
+from supervisor.perform.hooks import Hooks
 from supervisor.perform.reserve import Reserve
 from supervisor.process.child import Child
 from supervisor.process.identity import Identity
@@ -21,7 +22,7 @@ class Parts:
 
     ``newest_seal`` is the digest of the seal that the next one follows, ``newest_bytes`` the size
     of its checkpoint; ``trainers`` are the identities whose leftovers are ended before an attempt.
-    ``deletions`` give back the blocks of what was deleted.
+    ``deletions`` give back the blocks of what was deleted. ``hooks`` hear of the journal's lines.
     """
 
     config: Config
@@ -34,6 +35,7 @@ class Parts:
     child: Child | None = None
     trainers: tuple[Identity, ...] = ()
     deletions: list[Thread] = field(default_factory=list)
+    hooks: Hooks = field(default_factory=Hooks)
 
     @property
     def reserve(self) -> Reserve:

@@ -3,7 +3,7 @@
 A worker that cleared its environment, began a session and lost its parent can be told by nothing
 of its own any more. Of a supervisor that takes orphans in, it becomes a child; under a service
 manager it stays in the unit's cgroup. What we start ourselves stays in our session, and so is
-never taken for one.
+never taken for one, nor is what descends from it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ def strays() -> list[int]:
         return []
     us = os.getpid()
     session = os.getsid(us)
-    found = [pid for pid in _children(us) if proof.session_of(pid) not in (0, session)]
-    return found + [pid for pid in _unit_members() if pid not in found and _is_stray(pid, session)]
+    found = [pid for pid in children(us) if proof.session_of(pid) not in (0, session)]
+    others = [pid for pid in _unit_members() if pid not in found and _is_stray(pid, session)]
+    return found + [pid for pid in others if not _is_below_ours(pid, session)]
 
 
 def _takes_in() -> bool:
@@ -62,7 +63,7 @@ class Reaper:
         """
         us = os.getpid()
         session = os.getsid(us)
-        dead = frozenset(pid for pid in _children(us) if _is_dead_orphan(pid, session))
+        dead = frozenset(pid for pid in children(us) if _is_dead_orphan(pid, session))
         gone = [pid for pid in dead & self._seen if pid not in spared]
         self._seen = dead
         take_notice(gone)
@@ -81,7 +82,7 @@ def _is_dead_orphan(pid: int, session: int) -> bool:
     return facts is not None and facts.dead and facts.session != session
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
     """The children of all threads of a process."""
     found: list[int] = []
     try:
@@ -105,6 +106,16 @@ def _unit_members() -> list[int]:
     except (OSError, StopIteration):
         return []
     return [int(pid) for pid in text.split()]
+
+
+def _is_below_ours(pid: int, session: int) -> bool:
+    """Whether a process descends from one that we started and that stays in our session."""
+    us = os.getpid()
+    while pid > 1 and (facts := proof.stat(pid)) is not None:
+        if facts.parent == us:
+            return facts.session == session
+        pid = facts.parent
+    return False
 
 
 def _is_stray(pid: int, session: int) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -39,8 +39,22 @@ class EventLine(NamedTuple):
     chain: str
 
 
+class Appended(NamedTuple):
+    """A line that was taken: the journal's whole line number ``entry``, closed by ``chain``."""
+
+    entry: int
+    event: str
+    facts: Mapping[str, Any]
+    time: str
+    chain: str
+
+
 class Events:
-    """The open journal. One writer only, which the run's lock ensures."""
+    """The open journal. One writer only, which the run's lock ensures.
+
+    ``tell`` hears of each line when it is taken, whether or not the disk has it yet; it must not
+    block.
+    """
 
     def __init__(self, file: AppendFile, head: Head, region: bytes, recent: deque[bytes]) -> None:
         self._file = file
@@ -48,6 +62,7 @@ class Events:
         self._recent = recent
         self.head = head
         self.torn = len(region)
+        self.tell: Callable[[Appended], None] = lambda _: None
 
     @classmethod
     def open(cls, path: Path, after: Head | None = None) -> Self:
@@ -98,7 +113,10 @@ class Events:
         size = self._file.size + len(closing) + len(line)
         self.head = Head(self.head.entries + 1, size, chain)
         self._recent.append(what)
-        self._file.append(closing + line)
+        try:
+            self._file.append(closing + line)
+        finally:
+            self.tell(Appended(self.head.entries, event, facts, wall, chain))
         return True
 
     @property

@@ -227,6 +227,21 @@ class DiskSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class HookSeen:
+    """A hook began to fail, or does again what it should: then ``problem`` is empty.
+
+    ``entry`` is the line of the journal at which that showed; ``failed`` and ``dropped`` count
+    the lines it was not told since it began to.
+    """
+
+    hook: str
+    problem: str
+    entry: int
+    failed: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed; sent when a deadline of the state is due."""
 
@@ -254,5 +269,6 @@ Event = (
     | StacksRecorded
     | DiskSeen
     | TerminalGone
+    | HookSeen
     | Tick
 )
