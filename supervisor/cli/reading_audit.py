@@ -62,7 +62,7 @@ def audit(
     noted = _parse(head)
     folder = existing(run)
     with Progress() as progress:
-        findings, outcome = _examine(folder, noted, progress, digests=digests)
+        findings, outcome = examine(folder, noted, progress, digests=digests)
     if as_json:
         printing.emit(facts(folder, outcome, findings))
     else:
@@ -86,7 +86,7 @@ def _parse(head: str) -> _Head | None:
     return _Head(int(found[1]), found[2], found[3])
 
 
-def _examine(
+def examine(
     folder: Path, head: _Head | None, progress: Progress, *, digests: bool
 ) -> tuple[Findings, Outcome]:
     """All checks, in an order that a living run cannot upset: what is named is read last.

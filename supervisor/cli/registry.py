@@ -45,6 +45,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "events": Command("reading_events:events", "Show what happened, in words, and follow it."),
     "hooks": Command("hooks:hooks", "List who is told of events, and try it."),
     "loss": Command("reading_loss:loss", "Show, smooth, export or plot the loss."),
+    "report": Command("report:report", "Look back on a run: all of it on one page."),
     "audit": Command("reading_audit:audit", "Verify the whole history of a run."),
     "prove": Command("proving:prove", "Prove that a resume is exact, with a control that fails."),
     "checkpoints": Command(

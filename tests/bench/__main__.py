@@ -17,6 +17,7 @@ NAMES = (
     "storm",
     "checkpoint",
     "bounds",
+    "report",
 )
 ALONE = ("ablation",)  # trains for an hour, so "all" leaves it out
 
