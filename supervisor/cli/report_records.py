@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.cli.checkpoints import rows
-from supervisor.cli.events_words import in_words, is_alarm
+from supervisor.cli.events_words import in_words
+from supervisor.core.alarms import is_alarm
 from supervisor.errors import RefusedError
 from supervisor.sidecars.checkpoints import marks, scan
 from supervisor.sidecars.checkpoints.superseding import SUPERSEDED
