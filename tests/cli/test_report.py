@@ -1,82 +1,17 @@
-"""``report``: one page of all a run's files say, whatever state they are in."""
+"""``report``: one page of all that a run's files say, and nothing else."""
 
 from __future__ import annotations
 
-import json
-import math
 import re
-import shutil
-from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from supervisor.cli import report_page
 from supervisor.core.smoothing import ema
 from tests.support.command import command
-from tests.support.made_run import make
-from tests.support.rewriting import rewrite
+from tests.support.reported import facts, page
 from tests.support.runs import Run
-
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u202e\x1b[31m&amp;"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return make(tmp_path_factory.mktemp("made") / "run")
-
-
-@pytest.fixture
-def run(made: Run, tmp_path: Path) -> Run:
-    return Run(Path(shutil.copytree(made.path, tmp_path / "run")))
-
-
-class Page(HTMLParser):
-    """What a browser would make of a page: its elements, its text, its tables."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self._inside: list[str] = []
-        self.feed(text)
-        self.close()
-        assert self._inside == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "input"):
-            self._inside.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._inside.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self._inside and self._inside[-1] not in ("script", "style"):
-            self.texts.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(self.texts)
-
-
-def facts(run: Run, *words: object) -> dict[str, Any]:
-    told = command("report", run.path, "--json", *words)
-    assert (told.code, told.err) == (0, "")
-    return told.facts()
-
-
-def page(run: Run, target: Path, *words: object) -> Page:
-    told = command("report", run.path, "-o", target, *words)
-    assert (told.code, told.err) == (0, ""), told.err
-    return Page(target.read_text("utf-8"))
-
-
-def both(run: Run, target: Path, *words: object) -> tuple[Page, dict[str, Any]]:
-    found = facts(run, "-o", target, *words)
-    return Page(target.read_text("utf-8")), found
 
 
 def test_a_page_says_what_run_it_is_where_it_stands_and_whether_it_is_sound(
@@ -174,126 +109,6 @@ def test_drawn_and_ordered_shares_keep_to_the_bounds_of_their_policy(made: Run) 
         assert sum(mix["drawn"][arm][nth] for arm in mix["arms"]) == pytest.approx(1)
 
 
-def test_whatever_stands_in_the_files_is_text(run: Run, tmp_path: Path) -> None:
-    path = run.path / "demo.samples.json"
-    record = json.loads(path.read_text())
-    for key in ("prompt", "text", "verdict"):
-        record["samples"][-1][key] = HOSTILE
-    record["samples"][-1]["scores"] = {HOSTILE: 1.0}
-    path.write_text(json.dumps(record))
-
-    def hostile(line: dict[str, Any]) -> None:
-        if line.get("event") == "checkpoint-rejected":
-            line["facts"]["problem"] = HOSTILE
-        if line.get("step") == 2390:
-            line["arm"] = HOSTILE
-
-    rewrite(run.path / "events.jsonl", hostile)
-    rewrite(run.path / "demo.loss.json", hostile)
-    pins = run.path / "checkpoints/pins.json"
-    pins.write_text(pins.read_text().replace("before the pivot", HOSTILE.replace("\x1b", "")))
-    shown = page(run, tmp_path / "report.html", "--claim", 2390)
-    assert [tag for tag, _ in shown.tags].count("script") == 2
-    assert "img" not in [tag for tag, _ in shown.tags]
-    assert shown.text.count("<script>alert(1)</script>") >= 5
-    raw = (tmp_path / "report.html").read_text()
-    assert "\u202e" not in raw
-    assert "\x1b" not in raw
-
-
-def _no_ledger(run: Path) -> None:
-    (run / "demo.loss.json").unlink()
-
-
-def _changed_line(run: Path) -> None:
-    path = run / "demo.loss.json"
-    lines = path.read_bytes().split(b"\n")
-    lines[99] = lines[99].replace(b'"loss":', b'"loss":1')
-    lines[199] = b"\0\0torn"
-    path.write_bytes(b"\n".join(lines))
-
-
-def _no_journal(run: Path) -> None:
-    (run / "events.jsonl").unlink()
-
-
-def _torn_samples(run: Path) -> None:
-    path = run / "demo.samples.json"
-    path.write_bytes(path.read_bytes()[:-300])
-
-
-def _odd_samples(run: Path) -> None:
-    path = run / "archive/samples-evicted.jsonl"
-    path.write_bytes(path.read_bytes() + b'{"step":"x"}\n[]\n{"st')
-
-
-def _bad_attempt(run: Path) -> None:
-    (run / "attempts/000002/attempt.json").write_text("{}")
-
-
-def _bad_policy(run: Path) -> None:
-    (run / "policies/0001.toml").write_text("= nothing")
-
-
-def _bad_pins(run: Path) -> None:
-    (run / "checkpoints/pins.json").write_text("[]")
-
-
-def _bad_rejections(run: Path) -> None:
-    (run / "checkpoints/rejected.json").write_text("[]")
-
-
-def _bad_reports(run: Path) -> None:
-    (run / "attempts/000001/reports.jsonl").write_bytes(b'{"report":"phase"}\n\xff\n' * 3)
-
-
-def _no_settings(run: Path) -> None:
-    (run / "run.toml").write_text("= nothing")
-
-
-@pytest.mark.parametrize(
-    ("spoil", "part", "words"),
-    [
-        (_no_ledger, "loss", "No such file"),
-        (_changed_line, "", "demo.loss.json line 100"),
-        (_no_journal, "events", "events.jsonl: No such file"),
-        (_torn_samples, "samples", "demo.samples.json: "),
-        (_odd_samples, "samples", "3 of 6 records are no samples"),
-        (_bad_attempt, "attempts", "cannot read"),
-        (_bad_policy, "policies", "policies/0001.toml: "),
-        (_bad_pins, "checkpoints", "pins.json"),
-        (_bad_rejections, "checkpoints", "rejected.json"),
-        (_bad_reports, "", ""),
-        (_no_settings, "audit", "cannot read"),
-    ],
-    ids=lambda value: getattr(value, "__name__", None),
-)
-def test_a_damaged_file_is_told_in_its_place_and_the_rest_goes_on(
-    run: Run, tmp_path: Path, spoil: Callable[[Path], None], part: str, words: str
-) -> None:
-    spoil(run.path)
-    shown, found = both(run, tmp_path / "report.html")
-    assert words in shown.text
-    assert (part in found["problems"]) is bool(part)
-    assert not part or any(words in text for text in found["problems"][part])
-    ids = [attributes.get("id") for tag, attributes in shown.tags if tag == "section"]
-    assert len(ids) == 9
-    assert found["policies"]
-    assert found["checkpoints"]["rows"] or part == "checkpoints"
-    assert found["samples"]
-
-
-def test_what_names_a_line_behind_the_head_is_left_out(run: Run) -> None:
-    path = run.path / "demo.loss.json"
-    lines = path.read_bytes().split(b"\n")
-    path.write_bytes(b"\n".join(lines[:2213]) + b"\n")  # the ledger as it was at step 2200
-    found = facts(run)
-    assert found["loss"]["last_step"] == 2200
-    assert max(sample["step"] for sample in found["samples"]) == 2200
-    assert max(row["step"] for row in found["checkpoints"]["rows"]) == 2200
-    assert found["audit"]["head_step"] == 2200
-
-
 def test_a_file_that_is_there_is_replaced_only_by_force(made: Run, tmp_path: Path) -> None:
     target = tmp_path / "report.html"
     target.write_text("mine")
@@ -332,16 +147,6 @@ def test_wrong_use_is_refused_in_one_line(made: Run, words: tuple[str, ...], why
     assert why in told.complaint()
 
 
-def test_a_run_without_any_history_has_a_page_too(run: Run, tmp_path: Path) -> None:
-    for name in ("demo.loss.json", "events.jsonl", "demo.samples.json"):
-        (run.path / name).unlink()
-    for name in ("checkpoints", "attempts", "archive", "policies"):
-        shutil.rmtree(run.path / name)
-    shown = page(run, tmp_path / "report.html")
-    assert "The run holds no step yet" in shown.text
-    assert "Whether its history holds could not be determined." in shown.text
-
-
 def _luminance(color: str) -> float:
     parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
@@ -367,4 +172,3 @@ def test_text_has_enough_contrast_by_day_and_by_night() -> None:
         assert _contrast(colors["card"], colors["ink"]) >= 4.5
         for line in ("raw", "ema") if "ema" in colors else ("raw",):
             assert _contrast(colors[line], colors["card"]) >= 1.8
-    assert not math.isnan(_contrast("#000000", "#ffffff"))

@@ -10,12 +10,10 @@ import json
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from supervisor.core.bounds import project
 from supervisor.core.messages import LedgerPosition
 from supervisor.sidecars import archive, attempts, events
 from supervisor.sidecars.archive import Certificate, PinModel, PositionModel
@@ -24,22 +22,12 @@ from supervisor.sidecars.checkpoints import pin, reject, write_seal
 from supervisor.sidecars.checkpoints.seals import EventsAt, LedgerAt, ReportsAt
 from supervisor.sidecars.ledger import Cut, Ledger
 from tests.sidecars.sealing import checkpoint, record
+from tests.support.made_steps import AFTER, BEFORE, Life, made_step, reports_of
 from tests.support.runs import Run, make_run, policy_text
-from trainer.contract.wire import Step, number
+from trainer.contract.wire import Step
 
-ARMS = ("chat", "gutenberg", "dictionary", "repo-docs", "repo-commits", "irc")
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
-BEFORE = {
-    "chat": {"floor": 0.15, "cap": 0.5},
-    "gutenberg": {"floor": 0.1, "cap": 0.4},
-    "dictionary": {"floor": 0.05, "cap": 0.2},
-    "repo-docs": {"cap": 0.3},
-    "repo-commits": {"cap": 0.3},
-    "irc": {"cap": 0.2},
-}
-AFTER = {**BEFORE, "chat": {"floor": 0.3, "cap": 0.6}, "repo-docs": {"cap": 0.08}}
 _RUN = "5eed5eed5eed5eed"
-_PHASE = 25
 _BATCH = 300
 _WORDS = (
     "the",
@@ -54,14 +42,6 @@ _WORDS = (
     "came",
     "home",
 )
-
-
-class Life:
-    """One attempt: steps after ``resumed`` up to ``last``, and how it ended."""
-
-    def __init__(self, n: int, policy: int, resumed: int, last: int, cause: str) -> None:
-        self.number, self.policy, self.resumed, self.last = n, policy, resumed, last
-        self.cause = cause
 
 
 def lives(scale: int) -> list[Life]:
@@ -87,20 +67,6 @@ def wall(step: float) -> str:
     """When a step was recorded: ten seconds each."""
     moment = START + timedelta(seconds=10 * step)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.000Z")
-
-
-def weights(step: int, policy: int) -> dict[str, float]:
-    """The mix that a step's phase was ordered with."""
-    return _weights((step - 1) // _PHASE, policy)
-
-
-@lru_cache(maxsize=4)
-def _weights(phase: int, policy: int) -> dict[str, float]:
-    bounds = AFTER if policy == 2 else BEFORE
-    wanted = [1.2 + math.sin(phase / 7 + 1.7 * nth) for nth in range(len(ARMS))]
-    floors = [bounds[arm].get("floor", 0.0) for arm in ARMS]
-    caps = [bounds[arm]["cap"] for arm in ARMS]
-    return dict(zip(ARMS, project(wanted, floors, caps), strict=True))
 
 
 class _Maker:
@@ -158,7 +124,7 @@ class _Maker:
                 proved += outcome.proved
                 if outcome.differed is not None and differed is None:
                     differed = outcome.differed
-                reports.writelines(_reports(batch, life))
+                reports.writelines(reports_of(batch, life))
                 if batch[-1].step % self.every == 0:
                     self.seal(life, outcome.position)
         self.replays(life, began, proved, differed)
@@ -198,7 +164,7 @@ class _Maker:
         """The steps of a life, cut where a checkpoint is due and where a batch is full."""
         batch: list[Step] = []
         for step in range(life.resumed + 1, life.last + 1):
-            batch.append(_step(step, life, self.scale))
+            batch.append(made_step(step, life, self.scale))
             if step % self.every == 0 or len(batch) == _BATCH:
                 yield batch
                 batch = []
@@ -322,44 +288,3 @@ class _Maker:
         rejected = steps[-6]
         reject(self.checkpoints, self.seals[rejected][1], "three attempts without progress")
         self.tell("checkpoint-rejected", steps[-1], step=rejected, problem="no progress")
-
-
-def _step(step: int, life: Life, scale: int) -> Step:
-    at = step / scale
-    noise = math.sin(12.9898 * step) * 43758.5453
-    noise -= math.floor(noise)
-    loss = 2.3 + 4.2 * math.exp(-at / 520) + 0.5 * (noise - 0.5)
-    if 1500 < at < 1520:
-        loss += 1.4 * (1520 - at) / 20
-    if life.number >= 3 and 1203 <= at <= 1215:
-        loss += 0.02
-    word = "nan" if step == 333 * scale else ""
-    shares = weights(step, life.policy)
-    point, arm = (step * 0.6180339887498949) % 1.0, ARMS[-1]
-    for name, share in shares.items():
-        point -= share
-        if point < 0:
-            arm = name
-            break
-    lr = 3e-4 * min(1.0, at / 100)
-    data = f"{step:016x}"
-    return Step(
-        step, step / 8, step, None if word else loss, word, arm, lr, data, 1, (("grad_norm", 0.5),)
-    )
-
-
-def _reports(batch: list[Step], life: Life) -> Iterator[str]:
-    for step in batch:
-        at = 10.0 * (step.step - life.resumed)
-        yield (
-            f'{{"seq":{step.step},"report":"step","at":{at},"step":{step.step},'
-            f'"loss":{number(step.loss)},"nonfinite":"{step.nonfinite}","arm":"{step.arm}",'
-            f'"lr":{number(step.lr)},"data":"{step.data}","phase":1}}\n'
-        )
-        if step.step % _PHASE == 0:
-            mix = json.dumps(weights(step.step, life.policy))
-            first = max(life.resumed, step.step - _PHASE) + 1
-            yield (
-                f'{{"seq":{step.step},"report":"phase","at":{at},"phase":{step.step // _PHASE},'
-                f'"first":{first},"last":{step.step},"repeated":false,"weights":{mix},"arms":[]}}\n'
-            )
