@@ -106,6 +106,21 @@ REACH: Final[dict[str, Reach]] = {
     "hooks.NAME.tries": Reach.LIVE,
     "hooks.NAME.env": Reach.LIVE,
     "hooks.NAME.pass_env": Reach.LIVE,
+    "guards.nonfinite.action": Reach.LIVE,
+    "guards.spike.action": Reach.LIVE,
+    "guards.spike.threshold": Reach.LIVE,
+    "guards.spike.window": Reach.LIVE,
+    "guards.spike.least": Reach.LIVE,
+    "guards.spike.floor": Reach.LIVE,
+    "guards.divergence.action": Reach.LIVE,
+    "guards.divergence.margin": Reach.LIVE,
+    "guards.divergence.steps": Reach.LIVE,
+    "guards.divergence.window": Reach.LIVE,
+    "guards.plateau.action": Reach.LIVE,
+    "guards.plateau.margin": Reach.LIVE,
+    "guards.plateau.steps": Reach.LIVE,
+    "guards.quarantine_steps": Reach.LIVE,
+    "guards.rollback_most": Reach.LIVE,
     "hang.enabled": Reach.LIVE,
     "hang.factor": Reach.LIVE,
     "hang.least": Reach.LIVE,
@@ -140,7 +155,8 @@ def reach_of(key: tuple[str, ...]) -> Reach:
     """The reach of one key, its parts from the table inwards."""
     if key[0] in _BY_NAME:
         return REACH[".".join((key[0], "NAME", *key[2:3]))]
-    return REACH[".".join(key[:2])]  # what is below is a table of the operator's names
+    # What is below the second part and not in the table is a table of the operator's names.
+    return REACH.get(".".join(key)) or REACH[".".join(key[:2])]
 
 
 def _flat(file: RunFile, name: str) -> dict[tuple[str, ...], Any]:

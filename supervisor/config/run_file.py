@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
 
+from supervisor.config.guard_settings import GuardSettings
 from supervisor.config.hook_settings import HookName, HookSettings
 from supervisor.config.parsing import Section
 from trainer.contract.settings import TrainerSections
@@ -109,4 +110,5 @@ class RunFile(TrainerSections):
     limits: LimitSettings = LimitSettings()
     disk: DiskSettings = DiskSettings()
     proof: ProofSettings = ProofSettings()
+    guards: GuardSettings = GuardSettings()
     hooks: dict[HookName, HookSettings] = Field(default_factory=dict)

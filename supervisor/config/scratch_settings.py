@@ -16,6 +16,10 @@ _REPLACED: dict[str, dict[str, Any]] = {
     "limits": {"max_hours": 24.0},  # a proof that was killed leaves a life, which ends then
     "proof": {},
     "hooks": {},  # nobody is to be woken by a copy
+    "guards": {
+        "quarantine_steps": 0,
+        **{name: {"action": "record"} for name in ("nonfinite", "spike", "divergence", "plateau")},
+    },
 }
 
 

@@ -108,6 +108,7 @@ def load(run: Path, text: bytes | None = None) -> Config:
             file.checkpoint.keep_last, file.checkpoint.keep_every, file.checkpoint.keep_audit
         ),
         prove_all=file.checkpoint.verify_at_start == "all",
+        guards=file.guards.rules(),
     )
     return Config(
         run=run,

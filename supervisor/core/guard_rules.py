@@ -8,6 +8,7 @@ from supervisor.core.levels import BLOCK, MEMORY
 from supervisor.core.rungs import Action
 
 SPAN = 3000  # steps after which a window forgets a loss, however rarely its arm is drawn
+CALM = 200  # steps, where nothing is quarantined
 LOOK = 1000  # steps for which a suspicion that is over is remembered
 
 
@@ -53,7 +54,10 @@ class Plateau:
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """The operator's rules. ``rollback_most`` rolls back to one seal so often, then it stops."""
+    """The operator's rules. ``rollback_most`` rolls back to one seal so often, then it stops.
+
+    With 0 ``quarantine_steps`` nothing is quarantined.
+    """
 
     nonfinite: Nonfinite = Nonfinite()
     spike: Spike = Spike()
@@ -66,6 +70,11 @@ class Guards:
         """What to do about a finding of this guard."""
         of: Nonfinite | Spike | Divergence | Plateau = getattr(self, guard)
         return of.action
+
+    @property
+    def calm(self) -> int:
+        """After so many steps without such a loss, the next one is another event."""
+        return self.quarantine_steps or CALM
 
     @property
     def blocks(self) -> int:

@@ -173,6 +173,8 @@ class _Fold:
                 Finding(guard, step.step, text, {"step": step.step, "arm": step.arm, **facts})
             )
         self._bad[guard] = step.step
+        if not self._rules.quarantine_steps:
+            return
         if self._suspicion is None:
             before = self._references()
             self._suspicion = Suspicion(step.step, step.step, text, before, step.step)
@@ -192,7 +194,7 @@ class _Fold:
     def _calm(self, step: int) -> None:
         """An event is over once so many steps showed nothing of it."""
         for guard in (NONFINITE, SPIKE):
-            if guard in self._bad and step - self._bad[guard] >= self._rules.quarantine_steps:
+            if guard in self._bad and step - self._bad[guard] >= self._rules.calm:
                 del self._bad[guard]
 
     def _clear(self, open_: Suspicion, step: Step, arm: str) -> None:

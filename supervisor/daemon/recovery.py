@@ -34,6 +34,7 @@ from supervisor.daemon.in_force import (
 from supervisor.daemon.named import named_phases
 from supervisor.daemon.opening import open_parts
 from supervisor.daemon.reckoning import reckon
+from supervisor.daemon.seeding import with_guards
 from supervisor.daemon.space import make_room
 from supervisor.daemon.unfinished import find, orders_left
 from supervisor.perform import Parts, read_intent, say
@@ -94,6 +95,8 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     )
     if found.attempt is not None:
         state = settings_of_attempt(_restored(state, found.attempt, head), run, last)
+    began = found.attempt.began if found.attempt is not None else 0
+    state = with_guards(state, config.ledger, head, seals, began)
     if left is not None:
         state = left.for_state(state)
     state, retired = _reconciled(state, config, head)

@@ -59,6 +59,7 @@ _FOLDED = frozenset(
         "checkpoint-refused",
         "contract-broken",
         "attempt-ended",
+        "guard",
     }
 )
 _OF_THE_LEDGER = frozenset({"replay", "replay-differed"})  # speak of lines: those first

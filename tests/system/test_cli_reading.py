@@ -78,7 +78,8 @@ def test_tail_shows_the_newest_steps_as_columns_or_as_they_stand(rich: Run) -> N
 
 
 def test_tail_shows_marks_and_losses_that_are_no_numbers(supervise: Supervise) -> None:
-    daemon = supervise(scripted(steps=5, nan_at=2, nan_as="-inf"))
+    kept = '[guards.nonfinite]\naction = "record"\n'
+    daemon = supervise(scripted(steps=5, nan_at=2, nan_as="-inf"), settings=kept)
     assert daemon.start().wait() == 0
     rows = command("tail", daemon.run.path).out.splitlines()
     assert "run:" in rows[1]

@@ -1,6 +1,7 @@
 """The ledger: every step on a line of its own, chained, append-only, for ever."""
 
 from supervisor.sidecars.ledger.auditing import audit
+from supervisor.sidecars.ledger.backwards import before
 from supervisor.sidecars.ledger.losses import written as written_losses
 from supervisor.sidecars.ledger.opening import SUFFIX, TornRegion
 from supervisor.sidecars.ledger.reading import Entry, canonical, ends_at, find
@@ -19,6 +20,7 @@ __all__ = [
     "Outcome",
     "TornRegion",
     "audit",
+    "before",
     "canonical",
     "ends_at",
     "find",
