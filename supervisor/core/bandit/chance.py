@@ -5,27 +5,12 @@ SplitMix64 (Steele, Lea, Flood 2014); each draw returns the advanced state besid
 
 from __future__ import annotations
 
-import math
-
 MASK = (1 << 64) - 1
 
 
 def draw(state: int, below: int) -> tuple[int, int]:
     """A whole number from range(below)."""
-    state, bits = _bits(state)
-    return state, bits * below >> 64
-
-
-def normal(state: int) -> tuple[int, float]:
-    """A standard normal number (Box and Muller 1958)."""
-    state, first = _bits(state)
-    state, second = _bits(state)
-    radius = math.sqrt(-2.0 * math.log((first + 1) / (MASK + 1)))
-    return state, radius * math.cos(2.0 * math.pi * second / (MASK + 1))
-
-
-def _bits(state: int) -> tuple[int, int]:
     state = (state + 0x9E3779B97F4A7C15) & MASK
     z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-    return state, z ^ (z >> 31)
+    return state, (z ^ (z >> 31)) * below >> 64
