@@ -38,6 +38,9 @@ class ArmModel(_Model):
     epochs: float | None
     discounted: tuple[float, float, float] = Field(strict=False)  # JSON has lists
     log_weight: float | None
+    epochs_from: tuple[float, int] | None = Field(strict=False)
+    content: str
+    changed: int
 
 
 class PhaseModel(_Model):
@@ -72,6 +75,7 @@ class BanditModel(_Model):
     retired: list[RetiredModel]
     step: int
     frozen: str
+    strangers: dict[str, int]
 
 
 def to_record(state: BanditState) -> dict[str, Any]:
@@ -94,6 +98,7 @@ def to_record(state: BanditState) -> dict[str, Any]:
         ],
         "step": state.step,
         "frozen": state.frozen,
+        "strangers": dict(state.strangers),
     }
 
 
@@ -126,11 +131,12 @@ def from_record(record: Any, where: str) -> BanditState:  # noqa: ANN401 - check
         retired=tuple(Retired(_arm(r.arm, r.numbers), r.why, r.step) for r in model.retired),
         step=model.step,
         frozen=model.frozen,
+        strangers=tuple(model.strangers.items()),
     )
 
 
 def migrate_v1_to_v2(record: dict[str, Any]) -> dict[str, Any]:
-    """The first schema knew no epochs, no discounted sums and no last step of a phase.
+    """The first schema knew no epochs, contents or strangers, nor sums and steps of phases.
 
     What is missing is what a state without reports has; the step is the last one that an arm
     served, which no policy of that time asks for. What does not fit is left for the check.
@@ -138,10 +144,11 @@ def migrate_v1_to_v2(record: dict[str, Any]) -> dict[str, Any]:
 
     def numbers(arm: Any) -> Any:  # noqa: ANN401 - checked afterwards
         more = {"epochs": None, "discounted": [0.0, 0.0, 0.0], "log_weight": None}
-        return {**arm, **more} if isinstance(arm, dict) else arm
+        seen = {"epochs_from": None, "content": "", "changed": 0}
+        return {**arm, **more, **seen} if isinstance(arm, dict) else arm
 
     arms, retired = record.get("arms"), record.get("retired")
-    changed = {**record, "schema": SCHEMA, "step": 0, "frozen": ""}
+    changed = {**record, "schema": SCHEMA, "step": 0, "frozen": "", "strangers": {}}
     if isinstance(arms, dict):
         changed["arms"] = {name: numbers(arm) for name, arm in arms.items()}
         last = [a.get("last_step") for a in arms.values() if isinstance(a, dict)]
@@ -173,6 +180,9 @@ def _numbers(arm: ArmState) -> dict[str, Any]:
         "epochs": arm.epochs,
         "discounted": list(arm.discounted),
         "log_weight": arm.log_weight,
+        "epochs_from": list(arm.epochs_from) if arm.epochs_from else None,
+        "content": arm.content,
+        "changed": arm.changed,
     }
 
 
@@ -189,4 +199,7 @@ def _arm(name: str, model: ArmModel) -> ArmState:
         epochs=model.epochs,
         discounted=Discounted(*model.discounted),
         log_weight=model.log_weight,
+        epochs_from=model.epochs_from,
+        content=model.content,
+        changed=model.changed,
     )

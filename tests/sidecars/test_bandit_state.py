@@ -20,7 +20,13 @@ STATE = BanditState(
     policy=3,
     digest="0" * 32,
     arms=(
-        ArmState("chat", 40, 2, 20, 0.875, 0.5, 3.25, 112816, 1.5, Discounted(12.5, 9.0, 7.5), 0.0),
+        ArmState(
+            "chat",
+            *(40, 2, 20, 0.875, 0.5, 3.25, 112816, 1.5, Discounted(12.5, 9.0, 7.5), 0.0),
+            epochs_from=(1.25, 30),
+            content="0123456789abcdef",
+            changed=112800,
+        ),
         ArmState("prose", 39, log_weight=-1.25),
     ),
     phases=(PhaseOrder(6, 15, (("chat", 0.75), ("prose", 0.25))),),
@@ -31,6 +37,7 @@ STATE = BanditState(
     retired=(Retired(ArmState("code", 38, 10), "unavailable", 112700),),
     step=112817,
     frozen="the guard of the loss",
+    strangers=(("essays", 3), ("", 2)),
 )
 
 # What the version that wrote the first form came to after one more phase.
@@ -53,7 +60,8 @@ def test_the_first_form_is_read_with_what_it_did_not_know_left_empty() -> None:
         ("prose", 39, 5, 20),
     ]
     assert all((a.epochs, a.log_weight, a.discounted.pulls) == (None, None, 0) for a in state.arms)
-    assert (state.step, state.frozen) == (112817, "")
+    assert all((a.epochs_from, a.content, a.changed) == (None, "", 0) for a in state.arms)
+    assert (state.step, state.frozen, state.strangers) == (112817, "", ())
     assert [(r.arm.name, r.why, r.arm.requested) for r in state.retired] == [
         ("code", "unavailable", 48)
     ]

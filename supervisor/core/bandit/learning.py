@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from supervisor.core.bandit import exp3s, rewards
+from supervisor.core.bandit.leaving import count_elsewhere, count_failed
 from supervisor.core.bandit.state import ArmState, BanditState, Discounted
 from supervisor.core.policy import Algorithm, Policy
 from trainer.contract.wire import ArmResult, Phase, Step
 
 
 def count_steps(state: BanditState, steps: Iterable[Step]) -> BanditState:
-    """Count the pulls that these steps served."""
+    """Count the pulls that these steps served, each somewhere."""
     served: dict[str, int] = {}
     last: dict[str, int] = {}
     for step in steps:
@@ -32,12 +33,17 @@ def count_steps(state: BanditState, steps: Iterable[Step]) -> BanditState:
         else arm
         for arm in state.arms
     )
-    return replace(state, arms=arms)
+    state = replace(state, arms=arms)
+    here = {arm.name for arm in arms}
+    # In the order in which they came, so that a fold in other pieces comes to the same state.
+    elsewhere = {name: pulls for name, pulls in served.items() if name not in here}
+    return count_elsewhere(state, elsewhere, last) if elsewhere else state
 
 
 def learn(state: BanditState, policy: Policy, phase: Phase) -> BanditState:
     """The state after ``phase``, without the decision that is due then."""
     results = {result.arm: result for result in phase.arms}
+    here = {arm.name for arm in state.arms}
     raw = {
         arm.name: value
         for arm in state.arms
@@ -61,6 +67,9 @@ def learn(state: BanditState, policy: Policy, phase: Phase) -> BanditState:
     return replace(
         state,
         arms=arms,
+        retired=count_failed(
+            state.retired, {name: r for name, r in results.items() if name not in here}
+        ),
         rewards=window,
         phases=tuple(order for order in state.phases if order.phase > phase.phase),
         finished=phase.phase,
@@ -75,8 +84,7 @@ def _learn(
     sums = Discounted(*(kept * value for value in arm.discounted))
     if result is None:
         return replace(arm, discounted=sums)
-    epochs = arm.epochs if result.epochs is None else result.epochs
-    arm = replace(arm, failed=arm.failed + result.failed, discounted=sums, epochs=epochs)
+    arm = _read(replace(arm, failed=arm.failed + result.failed, discounted=sums), result.epochs)
     if result.loss is None or not result.pulls:
         return arm
     loss = result.loss if arm.loss is None else arm.loss + alpha * (result.loss - arm.loss)
@@ -96,6 +104,16 @@ def _learn(
             sums.pulls + pulls, sums.total + pulls * reward, sums.square + pulls * reward * reward
         ),
     )
+
+
+def _read(arm: ArmState, epochs: float | None) -> ArmState:
+    """The arm as its documents were read now; fewer epochs than before are a new count."""
+    if epochs is None:
+        return arm
+    since = arm.epochs_from
+    if since is None or arm.epochs is None or epochs < arm.epochs:
+        since = (epochs, arm.served)
+    return replace(arm, epochs=epochs, epochs_from=since)
 
 
 def _estimates(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from supervisor.core.bandit.chance import MASK
 from supervisor.core.bandit.deciding import bounded, fill
+from supervisor.core.bandit.leaving import left
 from supervisor.core.bandit.state import ArmState, BanditState, Retired
 from supervisor.core.policy import Policy, Unit, problem_of
 from trainer.contract.wire import PhaseOrder
@@ -27,10 +28,8 @@ def fresh(
     often an arm's documents were read is a fact of the run: it outlives the policy.
     """
     known = (*(r.arm for r in before.retired), *before.arms) if before else ()
-    read = {arm.name: arm.epochs for arm in known}
-    arms = tuple(
-        ArmState(arm.name, epochs=read.get(arm.name)) for arm in policy.arms if arm.name in live
-    )
+    old = {arm.name: arm for arm in known}
+    arms = tuple(_begun(arm.name, old.get(arm.name)) for arm in policy.arms if arm.name in live)
     last = before.decided if before else 0
     state = BanditState(
         policy.number,
@@ -44,19 +43,40 @@ def fresh(
     return fill(state, policy)
 
 
+def _begun(name: str, before: ArmState | None) -> ArmState:
+    """An arm without statistics, with what is a fact of the run and not of the policy."""
+    if before is None:
+        return ArmState(name)
+    since = None if before.epochs is None else (before.epochs, 0)
+    return ArmState(name, epochs=before.epochs, epochs_from=since, content=before.content)
+
+
 def reconcile(
-    state: BanditState, policy: Policy, live: frozenset[str], step: int
+    state: BanditState,
+    policy: Policy,
+    live: frozenset[str],
+    step: int,
+    sources: frozenset[str] | None = None,
 ) -> tuple[BanditState, tuple[Retired, ...]]:
     """Drop arms that policy or sources no longer have; say which and why.
 
-    A zombie (in the state only) or unavailable arm holds no weight and does not count in the
-    exploration total; an arm that the policy has and the state has not starts empty, unless it
-    has been read enough. Phases already decided lose the weight of what left and are otherwise
-    kept.
+    A zombie (in the state only), removed (not in ``sources``, where these are given) or unavailable
+    arm holds no weight and does not count in the exploration total; an arm that the policy has and
+    the state has not starts empty, unless it has been read enough. Phases already decided lose
+    the weight of what left and are otherwise kept.
     """
     known = {arm.name for arm in policy.arms}
+    there = known if sources is None else sources
     gone = tuple(
-        Retired(arm, "unavailable" if arm.name in known else "zombie", step)
+        Retired(
+            arm,
+            "zombie"
+            if arm.name not in known
+            else "unavailable"
+            if arm.name in there
+            else "removed",
+            step,
+        )
         for arm in state.arms
         if arm.name not in known or arm.name not in live
     )
@@ -67,7 +87,7 @@ def reconcile(
     )
     if not gone and not new:
         return state, ()
-    changed = replace(state, arms=kept + new, retired=state.retired + gone)
+    changed = replace(state, arms=kept + new, retired=left(state.retired, gone))
     return _rephrased(changed, policy), gone
 
 
@@ -77,11 +97,11 @@ def retire_read(state: BanditState, policy: Policy) -> BanditState:
         return state
     read = [a for a in state.arms if a.epochs is not None and a.epochs >= policy.max_epochs]
     for arm in sorted(read, key=lambda a: (-(a.epochs or 0.0), a.name)):
-        left = tuple(other for other in state.arms if other.name != arm.name)
-        if problem_of(policy, frozenset(other.name for other in left)):
+        others = tuple(other for other in state.arms if other.name != arm.name)
+        if problem_of(policy, frozenset(other.name for other in others)):
             continue
         retired = Retired(arm, READ_ENOUGH, state.step)
-        state = replace(state, arms=left, retired=(*state.retired, retired))
+        state = replace(state, arms=others, retired=(*state.retired, retired))
         state = _rephrased(state, policy)
     return state
 

@@ -29,7 +29,10 @@ class ArmState:
     ``served`` and ``failed`` count pulls; ``n`` pulls have a reward, ``mean`` and ``ema`` are of
     those rewards in [0, 1]; ``loss`` is the smoothed loss, or None before the first. ``epochs``
     is how often its documents were read since the run began, None where the trainer does not
-    say. ``discounted`` is kept for every algorithm; ``log_weight`` is exp3s's iterate, or None.
+    say; ``epochs_from`` are epochs and served pulls from which on they are counted together.
+    ``discounted`` is kept for every algorithm; ``log_weight`` is exp3s's iterate, or None.
+    ``content`` identifies what the source held when it was looked at, empty before; ``changed``
+    is the last step that was done when it was found to hold something else, 0 for never.
     """
 
     name: str
@@ -43,6 +46,9 @@ class ArmState:
     epochs: float | None = None
     discounted: Discounted = NOTHING
     log_weight: float | None = None
+    epochs_from: tuple[float, int] | None = None
+    content: str = ""
+    changed: int = 0
 
     @property
     def requested(self) -> int:
@@ -67,6 +73,10 @@ class BanditState:
     them. ``rewards`` is the scaler's window of raw rewards; ``generator`` a 64-bit state.
     ``step`` is the last step of the last finished phase, at first the one that training began
     after. ``frozen`` says why the mix is decided as under ``static``; empty where it is not.
+    ``strangers`` are pulls of what is no arm of this policy, by the name that the trainer gave;
+    under the empty name are those without one, and all beyond the first few names.
+
+    Served pulls of arms, retired arms and strangers sum to the pulls since the policy began.
     """
 
     policy: int
@@ -80,3 +90,11 @@ class BanditState:
     retired: tuple[Retired, ...] = ()
     step: int = 0
     frozen: str = ""
+    strangers: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def served(self) -> int:
+        """All pulls served since the policy began, whoever has left since."""
+        left = sum(retired.arm.served for retired in self.retired)
+        strange = sum(pulls for _, pulls in self.strangers)
+        return sum(arm.served for arm in self.arms) + left + strange

@@ -161,7 +161,7 @@ class Laws:
         folded = self._fold(effect.attempt, effect.reports.seq)
         step = effect.verdict.step
         assert effect.bandit == folded, f"the seal of {step} holds another bandit state"
-        served = sum(arm.served for arm in effect.bandit.arms)
+        served = effect.bandit.served
         since = self.began[effect.policy]
         assert served == step - since, f"{served} pulls in {step - since} steps by {step}"
 
