@@ -99,6 +99,7 @@ class _Caller:
         self._health = _Health(hook.name, calm)
         self._queue: deque[Appended] = deque()
         self._under_way: Appended | None = None
+        self._lost: list[Appended] = []  # at the end, when nobody hears of a failure any more
         self._news = threading.Condition()
         self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._closing = False
@@ -154,7 +155,7 @@ class _Caller:
     def left(self) -> Left | None:
         """What was not told; to be asked last."""
         with self._news:
-            lines = [*([self._under_way] if self._under_way else []), *self._queue]
+            lines = [*self._lost, *([self._under_way] if self._under_way else []), *self._queue]
         if self._thread is None or not self._thread.is_alive():
             os.close(self._stop)
         return Left(self.hook.name, len(lines), lines[-1].entry) if lines else None
@@ -168,6 +169,7 @@ class _Caller:
                 self._under_way = None
                 if outcome.problem:
                     self._health.failed_one(outcome.problem, line.entry)
+                    self._lost += [line] if self._closing else []
                 else:
                     self._health.delivered_one(line.entry)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -171,6 +172,21 @@ def test_what_waits_at_an_end_is_still_told(life: Life) -> None:
             life.happens("sealed", step=1)
         assert life.hooks.close(20.0) == []
         assert receiver.events() == ["sealed"] * 5
+
+
+def test_what_fails_at_an_end_counts_as_not_told(life: Life) -> None:
+    life.begin(running("import os\nwhile not os.path.exists('go'): pass\nraise SystemExit(1)"))
+    [caller] = life.hooks._callers
+
+    def when_it_closes() -> None:
+        wait_until(lambda: caller._closing, "the close")
+        (life.folder / "go").touch()
+
+    thread = threading.Thread(target=when_it_closes)
+    thread.start()
+    life.happens("hang")
+    assert [(one.left, one.entry) for one in life.hooks.close(20.0)] == [(1, 1)]
+    thread.join()
 
 
 def test_lines_from_before_the_beginning_are_told(life: Life) -> None:

@@ -23,12 +23,12 @@ class Block(NamedTuple):
         return [line for line in self.text.splitlines() if line.strip()]
 
 
-def blocks(language: str, heading: str = "") -> list[Block]:
-    """The fenced blocks of a language, all of them or those under a heading."""
+def blocks(language: str, heading: str = "", text: str = TEXT) -> list[Block]:
+    """The fenced blocks of a language in a page, all of them or those under a heading."""
     found, here = [], ""
     inside: list[str] | None = None
     fence = ""
-    for line in TEXT.splitlines():
+    for line in text.splitlines():
         if inside is None and line.startswith("#"):
             here = line.lstrip("# ")
         elif line.startswith("```"):
