@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -243,4 +244,24 @@ def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     with Receiver() as receiver:
+        assert _post(receiver.url)["status"] == 204
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl, which makes a certificate")
+    both = tmp_path / "both.pem"
+    words = (
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=receiver"
+    )
+    made = ["openssl", *words.split(), "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*made, "-keyout", both, "-out", tmp_path / "own.pem"], check=True, stderr=-3)
+    both.write_text(both.read_text() + (tmp_path / "own.pem").read_text())
+    with Receiver(certificate=both) as receiver:
+        told = _post(receiver.url)
+        assert told == {"error": "its certificate does not hold: self-signed certificate"}
+        assert receiver.got == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own.pem"))
         assert _post(receiver.url)["status"] == 204

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -37,10 +39,11 @@ class Got(NamedTuple):
 class Receiver:
     """Listens while entered. ``answers`` are statuses for the first requests; then 204.
 
-    While ``held`` is set requests are noted and not answered.
+    While ``held`` is set requests are noted and not answered. With a ``certificate`` and its key in
+    one file it speaks TLS.
     """
 
-    def __init__(self, *answers: int) -> None:
+    def __init__(self, *answers: int, certificate: Path | None = None) -> None:
         self.answers = list(answers)
         self.got: list[Got] = []
         self.held = threading.Event()
@@ -48,11 +51,21 @@ class Receiver:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self._server.block_on_close = False
+        self._scheme = "http"
+        if certificate is not None:
+            self._scheme = "https"
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self._server.handle_error = self._is_quiet  # type: ignore[method-assign] # nobody reads it
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+
+    def _is_quiet(self, *_: object) -> None:
+        """A client that breaks off a handshake is what some tests are about."""
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/events?of=run"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}/events?of=run"
 
     def events(self) -> list[str]:
         """The names of the events that came, in order."""
