@@ -127,7 +127,8 @@ def _checked(run: Path, problems: list[str]) -> Config | None:
 
 def _warnings(run: Path, config: Config) -> list[str]:
     """What holds, and will still surprise."""
-    found = [
+    found = [config.unscored] if config.unscored else []
+    found += [
         f"run.toml: sources.{arm}.path: {source} is not there; the arm is retired at the start"
         for arm, source in config.sources.items()
         if arm not in config.live

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
 
+from supervisor.config.gate_settings import GateSettings
 from supervisor.config.guard_settings import GuardSettings
 from supervisor.config.hook_settings import HookName, HookSettings
 from supervisor.config.parsing import Section
@@ -112,3 +113,4 @@ class RunFile(TrainerSections):
     proof: ProofSettings = ProofSettings()
     guards: GuardSettings = GuardSettings()
     hooks: dict[HookName, HookSettings] = Field(default_factory=dict)
+    gate: GateSettings = GateSettings()

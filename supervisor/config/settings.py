@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor import environment
+from supervisor.config.gate_settings import rules
 from supervisor.config.hook_settings import Hook, hooks_of
 from supervisor.config.parsing import parse, read_text
 from supervisor.config.run_file import DiskSettings, LimitSettings, RunFile
@@ -32,7 +33,10 @@ class DiskLimits:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Checked settings of a run, with their text. ``sources`` maps arms to absolute paths."""
+    """Checked settings of a run, with their text. ``sources`` maps arms to absolute paths.
+
+    ``unscored`` says why the gate has no word list though one is named.
+    """
 
     run: Path
     name: str
@@ -47,6 +51,7 @@ class Config:
     trust_locks: bool = False
     disk: DiskLimits = DiskLimits()
     hooks: tuple[Hook, ...] = ()
+    unscored: str = ""
 
     @property
     def digest(self) -> str:
@@ -95,6 +100,7 @@ def load(run: Path, text: bytes | None = None) -> Config:
     words = {"{python}": sys.executable, "{run}": str(run)}
     command = tuple(words.get(part, part) for part in file.trainer.command)
     restart = file.restart
+    gate, unscored = rules(file.gate, file.samples.every, run)
     settings = Settings(
         cadence=file.checkpoint.every_steps,
         boundary=file.checkpoint.sigusr1 == "boundary",
@@ -109,6 +115,7 @@ def load(run: Path, text: bytes | None = None) -> Config:
         ),
         prove_all=file.checkpoint.verify_at_start == "all",
         guards=file.guards.rules(),
+        gate=gate,
     )
     return Config(
         run=run,
@@ -124,6 +131,7 @@ def load(run: Path, text: bytes | None = None) -> Config:
         trust_locks=file.lock.trust,
         disk=_disk(file.disk),
         hooks=hooks_of(file.hooks, run),
+        unscored=unscored,
     )
 
 

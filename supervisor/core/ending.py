@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+from supervisor.core import firing
 from supervisor.core import pivot as pivots
 from supervisor.core.classifying import classify
+from supervisor.core.gating import step_over
 from supervisor.core.lifecycle import spawn, stopped
 from supervisor.core.messages import (
     Cause,
@@ -65,7 +67,8 @@ def ended(state: State, event: Ended, now: float) -> Turn:
         attempt, ending=Ending(event.status, event.out_of_memory, event.draw), at=attempt.at
     )
     known = {pending.step for pending in state.pending} | {s.point.step for s in state.seals}
-    effects: list[Effect] = []
+    gate = state.gate
+    state, effects = step_over(state)
     pending = state.pending
     for visible in event.visible:
         if visible.step in known:
@@ -78,7 +81,8 @@ def ended(state: State, event: Ended, now: float) -> Turn:
         pending = (*pending, replace(moment, name=visible.name, reason="unreported"))
         effects.append(Verify(attempt.number, visible.step, visible.name, ""))
     state = replace(state, life=Life.DRAINING, deadline=None, attempt=attempt, pending=pending)
-    return drained(state, effects, now)
+    state, more = firing.tell(gate, state, now)
+    return drained(state, effects + more, now)
 
 
 def drained(state: State, effects: list[Effect], now: float) -> Turn:

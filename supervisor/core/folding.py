@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from supervisor.core import firing, gating
 from supervisor.core import pivot as pivots
 from supervisor.core.arms import tell_retired
 from supervisor.core.bandit import count_steps, finish_phase
@@ -22,7 +23,6 @@ from supervisor.core.messages import (
     GiveOrders,
     Journal,
     KeepBandit,
-    KeepSample,
     Record,
     Reports,
     Say,
@@ -54,6 +54,7 @@ def take_reports(state: State, event: Reports, now: float) -> Turn:
     attempt = state.attempt
     if attempt is None or attempt.number != event.attempt or attempt.cause is Cause.BROKE_CONTRACT:
         return state, []
+    gate = state.gate
     effects: list[Effect] = []
     steps: list[Step] = []
     for report in event.reports:
@@ -69,6 +70,8 @@ def take_reports(state: State, event: Reports, now: float) -> Turn:
     effects += more
     if state.attempt is not None:
         state = replace(state, attempt=replace(state.attempt, position=event.position))
+    state, more = firing.tell(gate, state, now)
+    effects += more
     if state.life is Life.RUNNING and pivots.ignored(state):
         text = "the trainer went on after the pivot's checkpoint: stopping it"
         state, more = ask_to_end(state, now)
@@ -113,7 +116,8 @@ def take_steps(state: State, steps: list[Step], now: float) -> Turn:
         action = state.settings.guards.action(finding.guard)
         state, more = act(state, finding.guard, action, finding.text, finding.facts, now)
         effects += more
-    return state, effects
+    state, more = gating.steps_done(state, steps[0].step, last.step)
+    return state, effects + more
 
 
 def bad_report(state: State, event: BadReport) -> Turn:
@@ -154,23 +158,27 @@ def _take_other(state: State, report: Report, event: Reports, now: float) -> Tur
         case Ready():
             return _ready(state, attempt, report)
         case Doing():
-            return _doing(state, attempt, report, event), []
+            return _doing(state, attempt, report, event)
         case Phase():
             return _phase(replace(state, attempt=_measured(attempt, report.at)), report)
         case Checkpoint():
             attempt = replace(attempt, doing="train")  # whatever it was, that is over
             state = replace(state, attempt=_measured(attempt, report.at))
-            return checkpoint_written(state, report, event)
+            state, effects = gating.step_over(state)
+            state, more = checkpoint_written(state, report, event)
+            return state, effects + more
         case Sample():  # another one may be drawn before the next report
             attempt = replace(attempt, sample=report.step, at=report.at)
             state = replace(state, attempt=_measured(attempt, None))
-            return state, [KeepSample(attempt.number, attempt.policy, report)]
+            return gating.sample_came(state, attempt, report)
         case Evaluation():
             facts = {"step": report.step, "losses": dict(report.losses)}
             attempt = _measured(replace(attempt, doing="train"), report.at)
             return replace(state, attempt=attempt), [Journal("evaluation", facts)]
         case Finished():
-            return replace(state, attempt=replace(attempt, finished=report.reason)), []
+            return gating.step_over(
+                replace(state, attempt=replace(attempt, finished=report.reason))
+            )
         case Step():
             return take_steps(state, [report], now)
 
@@ -201,10 +209,13 @@ def _ready(state: State, attempt: Attempt, report: Ready) -> Turn:
     return state, effects + more
 
 
-def _doing(state: State, attempt: Attempt, report: Doing, event: Reports) -> State:
+def _doing(state: State, attempt: Attempt, report: Doing, event: Reports) -> Turn:
     changed = replace(attempt, doing=report.what, at=report.at)
     state = replace(state, attempt=_measured(changed, None))
-    return save_begun(state, report.step, event.position) if report.what == "save" else state
+    if report.what != "save":
+        return state, []
+    state, effects = gating.step_over(state)
+    return save_begun(state, report.step, event.position), effects
 
 
 def _phase(state: State, report: Phase) -> Turn:

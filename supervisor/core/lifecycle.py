@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor.core.bandit import BanditState, fresh, reconcile
+from supervisor.core.gating import cut_at
 from supervisor.core.guards import NOTHING_SEEN
 from supervisor.core.limits import DEADLINE
 from supervisor.core.messages import (
@@ -60,6 +61,7 @@ def spawn(state: State, now: float) -> Turn:
         hold=state.trouble or None,
     )
     step = point.step if point else 0
+    state, kept = cut_at(state, step)
     attempt = Attempt(
         number, state.policy.number, point, ReportsPosition(number, 0, 0), step, now, step, step
     )
@@ -78,6 +80,7 @@ def spawn(state: State, now: float) -> Turn:
         again=False,
     )
     return state, [
+        *kept,
         KeepBandit(bandit),
         Spawn(number, point, state.policy.number, orders),
     ]

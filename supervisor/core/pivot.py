@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from supervisor.core.bandit import fresh
+from supervisor.core.coherence.gate import NOTHING_SAMPLED
 from supervisor.core.messages import (
     AdvancePivot,
     Answer,
@@ -247,6 +248,7 @@ def _installed(state: State, pivot: Pivot) -> Turn:
         policy=pivot.policy,
         bandit=bandit,
         named=(),
+        gate=NOTHING_SAMPLED,
         restarts=Restarts(),
         pivot=replace(pivot, stage=PivotStage.INSTALLED),
     )

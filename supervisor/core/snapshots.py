@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from supervisor.core.gating import verdict_at
 from supervisor.core.messages import ReportsPosition
 from supervisor.core.state import Attempt, PendingSeal, State
 
@@ -43,8 +44,8 @@ def moment_of(state: State, step: int, position: ReportsPosition) -> PendingSeal
         return replace(begun, save=None) if begun is not None and begun.step == step else None
     sample = attempt.sample if attempt.sample == step else None
     moment = PendingSeal(step, "", "", position, state.bandit, sample, "", None)
-    moment = replace(moment, guards=state.guards)
-    return placed(moment, attempt)
+    judged = verdict_at(state.gate, step)
+    return placed(replace(moment, guards=state.guards, sample_verdict=judged), attempt)
 
 
 def placed(moment: PendingSeal, attempt: Attempt) -> PendingSeal:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from supervisor.core.bandit import BanditState
+from supervisor.core.coherence.gate import NOTHING_SAMPLED, WATCHING, GateState, Rules
 from supervisor.core.guard_rules import GUARDED, Guards
 from supervisor.core.guards import NOTHING_SEEN, GuardState
 from supervisor.core.hang import PATIENT, UNMEASURED, HangPolicy, Pace
@@ -88,6 +89,7 @@ class Settings:
     limits: Limits = UNLIMITED
     prove_all: bool = False
     guards: Guards = GUARDED
+    gate: Rules = WATCHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,5 +258,6 @@ class State:
     again: bool = False
     doubtful: frozenset[str] = frozenset()
     sealed_before: bool = False
+    gate: GateState = NOTHING_SAMPLED
     halted: str = ""
     guards: GuardState = NOTHING_SEEN

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from supervisor.core import gating
 from supervisor.core.state import State
 
 
@@ -61,6 +62,7 @@ def describe(state: State) -> dict[str, Any]:
         },
         "sealed": state.seals[0].point.step if state.seals else None,
         "trouble": state.trouble,
+        "gate": gating.facts(state),
         "pending": [pending.step for pending in state.pending],
         "pivot": None
         if pivot is None

@@ -108,7 +108,8 @@ def settings_of_attempt(state: State, run: Path, attempt: AttemptModel | None) -
         own = load(run, path.read_bytes()).settings
     except (OSError, SettingsError):  # of another version perhaps
         return state
-    settings = replace(state.settings, cadence=own.cadence, boundary=own.boundary)
+    gate = replace(state.settings.gate, every=own.gate.every)
+    settings = replace(state.settings, cadence=own.cadence, boundary=own.boundary, gate=gate)
     if settings == state.settings:
         return state
     return replace(state, settings=settings, next_settings=state.settings)

@@ -13,6 +13,7 @@ from supervisor import clock
 from supervisor.config import Config
 from supervisor.core import bandit as bandits
 from supervisor.core.beginning import Found
+from supervisor.core.coherence.gate import known_at
 from supervisor.core.messages import ResumePoint
 from supervisor.core.policy import Policy
 from supervisor.core.proving import BEFORE_USE
@@ -82,6 +83,9 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
         put_in_force(parts)
     policy = policy_in_force(config, parts, journal, fresh=last is None)
     state = _state(config, policy, seals, last)
+    if config.unscored:
+        say(config.unscored, alarm=True)
+    state = replace(state, gate=known_at(parts.samples.gate, head.step if head else 0))
     intent = read_intent(run)
     start = start_of(intent, state.last_attempt)
     cut = rewound.attempt if rewound else 0

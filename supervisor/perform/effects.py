@@ -19,7 +19,7 @@ from supervisor.core.messages import (
     Journal,
     KeepBandit,
     KeepIntent,
-    KeepSample,
+    KeepSamples,
     LeaveTerminal,
     LossDifference,
     Pin,
@@ -60,6 +60,7 @@ _FOLDED = frozenset(
         "contract-broken",
         "attempt-ended",
         "guard",
+        "guard-quiet",
     }
 )
 _OF_THE_LEDGER = frozenset({"replay", "replay-differed"})  # speak of lines: those first
@@ -91,8 +92,8 @@ def carry_out(parts: Parts, effect: Effect) -> Event | Answer | Exit | None:  # 
         case KeepBandit():
             if isinstance(effect.bandit, BanditState):
                 bandit_state.write(parts.config.bandit, effect.bandit)
-        case KeepSample():
-            parts.samples.add(effect.attempt, effect.policy, effect.sample)
+        case KeepSamples():
+            parts.samples.keep(effect)
         case KeepIntent():
             write_intent(parts.run, effect.want, effect.by, done=effect.done, hold=effect.hold)
         case Journal():

@@ -16,6 +16,7 @@ NAMES = (
     "hang",
     "storm",
     "checkpoint",
+    "gate",
     "bounds",
     "report",
 )

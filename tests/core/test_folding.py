@@ -13,7 +13,7 @@ from supervisor.core.messages import (
     CloseAttempt,
     GiveOrders,
     Journal,
-    KeepSample,
+    KeepSamples,
     Record,
     Reports,
     ReportsPosition,
@@ -124,8 +124,11 @@ def test_samples_and_evaluations_are_kept() -> None:
     history = running(100)
     sample = Sample(0, 1.0, 100, "say", "said", 0.8)
     history.report(sample, Evaluation(0, 1.0, 100, (("chat", 3.5),)))
-    (kept,) = history.all_of(KeepSample)
-    assert (kept.attempt, kept.policy, kept.sample.text) == (1, 1, "said")
+    assert history.all_of(KeepSamples) == [], "their step is not over"
+    history.steps(101, 101)
+    (kept,) = history.all_of(KeepSamples)
+    assert (kept.attempt, kept.policy) == (1, 1)
+    assert [said.text for said in kept.samples] == ["said"]
     assert history.journal("evaluation") == [{"step": 100, "losses": {"chat": 3.5}}]
 
 
@@ -209,7 +212,7 @@ def fold(reports: list[Report], cuts: random.Random | None) -> tuple[State, list
             position = ReportsPosition(1, report.seq, report.seq * 100)
             history.tell(Reports(1, tuple(piece), position))
             piece = []
-    kept = [e for e in history.all_of(object) if isinstance(e, KeepSample | Verify | Journal)]
+    kept = [e for e in history.all_of(object) if isinstance(e, KeepSamples | Verify | Journal)]
     return history.state, kept
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from supervisor.core.coherence.gate import GateState
+from supervisor.core.coherence.judging import Judged
 from supervisor.core.messages.nouns import (
     LedgerPosition,
     ReportsPosition,
@@ -15,7 +17,7 @@ from supervisor.core.messages.nouns import (
     SampleVerdict,
     Verdict,
 )
-from trainer.contract.wire import Orders, Sample, Step
+from trainer.contract.wire import Orders, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +104,17 @@ class KeepBandit:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepSample:
-    """Add to the samples' file."""
+class KeepSamples:
+    """Add to the samples' file, and replace in it what is known of the gate.
+
+    ``standing`` says in plain values where the gate stands, for who reads the file.
+    """
 
     attempt: int
     policy: int
-    sample: Sample
+    samples: tuple[Judged, ...]
+    gate: GateState
+    standing: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +248,7 @@ Effect = (
     | Prove
     | Seal
     | KeepBandit
-    | KeepSample
+    | KeepSamples
     | GiveOrders
     | KeepIntent
     | Journal

@@ -7,10 +7,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from supervisor.core.bandit import BanditState
+from supervisor.core.coherence.gate import NOTHING_SAMPLED, GateState
+from supervisor.core.coherence.judging import Judged
 from supervisor.core.messages import LedgerPosition, ReportsPosition, ResumePoint
 from supervisor.core.policy import Policy
 from supervisor.core.state import NO_ORDERS
-from trainer.contract.wire import Orders, Report, Sample, Step
+from trainer.contract.wire import Orders, Report, Step
 
 Facts = tuple[float | None, str, str, float, str, int]
 
@@ -151,7 +153,8 @@ class Disk:
     seals: dict[int, SealFile] = field(default_factory=dict)
     pivot: PivotFile | None = None
     bandit: BanditState | None = None
-    samples: list[tuple[int, int, Sample]] = field(default_factory=list)
+    samples: list[tuple[int, int, Judged]] = field(default_factory=list)
+    gate: GateState = NOTHING_SAMPLED
     archive: dict[int, dict[str, Any]] = field(default_factory=dict)
     certificates: dict[int, dict[str, Any]] = field(default_factory=dict)
     journal: list[tuple[str, dict[str, Any]]] = field(default_factory=list)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from supervisor.core.bandit import fresh
 from supervisor.core.beginning import Found
+from supervisor.core.coherence.gate import known_at
 from supervisor.core.messages import Cause, ReportsPosition
 from supervisor.core.policy import Policy
 from supervisor.core.proving import BEFORE_USE
@@ -57,6 +58,7 @@ def recover(
         last_attempt=last.attempt if last else 0,
         seals=points,
         orders=disk.orders,
+        gate=known_at(disk.gate, points[0].point.step if points else 0),
         named=_named(disk, seals[:BEFORE_USE][-1] if seals else None, policy.number),
         restarts=replace(restarts, best=best),
     )

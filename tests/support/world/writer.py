@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
+from supervisor.core.coherence.gate import NOTHING_SAMPLED
 from supervisor.core.messages import (
     AdvancePivot,
     Answer,
@@ -21,7 +22,7 @@ from supervisor.core.messages import (
     Journal,
     KeepBandit,
     KeepIntent,
-    KeepSample,
+    KeepSamples,
     LeaveTerminal,
     Pin,
     Record,
@@ -94,10 +95,11 @@ class Writer:
                 self._give(effect.orders)
             case KeepBandit():
                 disk.bandit = effect.bandit
-            case KeepSample():
-                kept = (effect.attempt, effect.policy, effect.sample)
-                if kept not in disk.samples:
-                    disk.samples = [*disk.samples[-16:], kept]
+            case KeepSamples():
+                kept = [(effect.attempt, effect.policy, sample) for sample in effect.samples]
+                new = [sample for sample in kept if sample not in disk.samples]
+                disk.samples = [*disk.samples[-16:], *new]
+                disk.gate = effect.gate
             case KeepIntent():
                 hold = disk.intent.get("hold", False) if effect.hold is None else effect.hold
                 disk.intent = {"want": effect.want, "done": effect.done, "hold": hold}
@@ -261,6 +263,7 @@ class Writer:
                 kept[part] = value
             setattr(disk, part, None if part == "bandit" else [])
             yield
+        disk.gate = NOTHING_SAMPLED
         disk.policies[pivot.policy.number] = pivot.policy
         yield
         pivot.stage = "installed"
