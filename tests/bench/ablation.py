@@ -66,7 +66,7 @@ def main(words: list[str]) -> int:
         common,
         arms,
     )
-    command = shlex.join(["python", "-m", "tests.bench", "ablation", *words])
+    command = _command(words)
     text = f"$ {command}\n\n{tabulated(found)}"
     say(text)
     if options.out:
@@ -75,6 +75,18 @@ def main(words: list[str]) -> int:
         replace_file(options.out.with_suffix(".txt"), text.encode(), 0o644)
         replace_file(options.out.with_suffix(".json"), record.encode() + b"\n", 0o644)
     return 0 if len(good) == len(lives) else 1
+
+
+def _command(words: list[str]) -> str:
+    """What was asked, without the places of this machine."""
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        place = word.partition("=")[0] in {"--data", "--out"}
+        if not place and not skip:
+            kept.append(word)
+        skip = place and "=" not in word
+    return shlex.join(["python", "-m", "tests.bench", "ablation", *kept])
 
 
 def _missing(life: Life) -> str:

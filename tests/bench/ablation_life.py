@@ -194,7 +194,10 @@ def read(run: Run, terms: Terms) -> Facts:
     evaluations = {e["step"]: e["losses"] for e in run.events("evaluation")}
     losses = evaluations.get(terms.steps, {})
     if sorted(losses) != sorted(terms.arms) or None in losses.values():
-        raise ValueError(f"cannot use {run.path}: no evaluation of every arm after its last step")
+        raise ValueError(
+            f"cannot use {run.path}: no evaluation of every arm after its last step; "
+            "remove it to have it run anew"
+        )
     served = dict.fromkeys(terms.arms, 0)
     for line in run.canonical().values():
         for part in line["arm"].split(" "):

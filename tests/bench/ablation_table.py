@@ -55,13 +55,15 @@ def against_static(lives: Lives, policy: str) -> Facts:
     for one, other in pairs.values():
         for arm, loss in one["losses"].items():
             arms.setdefault(arm, []).append(loss - other["losses"][arm])
-        for (step, mean), (_, plain) in zip(one["means"], other["means"], strict=True):
-            over_time.setdefault(step, []).append(mean - plain)
+        plain = dict(other["means"])  # a life that was stopped just then has no evaluation
+        for step, mean in one["means"]:
+            if step in plain:
+                over_time.setdefault(step, []).append(mean - plain[step])
     return {
         "seeds": seeds,
         "mean": _mean(list(seeds.values())) if seeds else None,
         "arms": {arm: _mean(values) for arm, values in arms.items()},
-        "over_time": [[step, _mean(values)] for step, values in over_time.items()],
+        "over_time": {str(step): _mean(over_time[step]) for step in sorted(over_time)},
     }
 
 
@@ -99,17 +101,18 @@ def tabulated(found: Facts) -> str:
         if d["seeds"]
     ]
     blocks.append(_block("Policy minus static", ["policy", "seeds", *columns], rows))
-    rows = [
+    plain = {str(life["seed"]): f"{life['mean']:.4f}" for life in lives.get(STATIC, [])}
+    rows = [["(static's loss)", *(plain.get(seed, "-") for seed in _seeds(found))]]
+    rows += [
         [p, *(_signed(d["seeds"][s]) if s in d["seeds"] else "-" for s in _seeds(found))]
         for p, d in compared.items()
     ]
     names = [f"seed {seed}" for seed in _seeds(found)]
     blocks.append(_block("The same, mean over arms, by seed", ["policy", *names], rows))
-    steps = [str(step) for step, _ in found["lives"][0]["means"]] if found["lives"] else []
+    steps = sorted({step for d in compared.values() for step in d["over_time"]}, key=int)
     rows = [
-        [p, *(_signed(value) for _, value in d["over_time"])]
+        [p, *(_signed(d["over_time"][s]) if s in d["over_time"] else "-" for s in steps)]
         for p, d in compared.items()
-        if d["over_time"]
     ]
     blocks.append(_block("The same, mean over seeds, by step", ["policy", *steps], rows))
     blocks.append(_by_arm("Share of sequences served, mean over seeds", arms, lives, _share, ".3f"))

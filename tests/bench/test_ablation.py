@@ -64,7 +64,7 @@ def test_differences_are_paired_by_seed() -> None:
     assert against["ucb1"]["mean"] == pytest.approx(0.15)
     assert against["ucb1"]["arms"] == pytest.approx({"large": 0.0, "small": 0.3})
     assert against["ducb"]["seeds"] == pytest.approx({"1": -0.1})  # seed 3 has no static life
-    assert [step for step, _ in against["ducb"]["over_time"]] == [30, 60]
+    assert against["ducb"]["over_time"] == pytest.approx({"30": -0.1, "60": -0.1})
 
 
 def test_a_table_names_the_lives_that_are_missing() -> None:
@@ -74,6 +74,19 @@ def test_a_table_names_the_lives_that_are_missing() -> None:
         "missing: static, seed 3",
     ]
     assert "ucb1: worse than static in all 2 seeds, by +0.1500 (+0.1500 to +0.1500)" in text
+
+
+def test_an_evaluation_that_one_life_lacks_is_left_out_of_the_pair() -> None:
+    cut = {**life(2.1, 3.2), "means": [[60, 2.65]]}
+    lives = [(STATIC, 1, life(2.0, 3.0)), ("ucb1", 1, cut), ("ducb", 1, life(1.9, 2.9))]
+    found = results(lives, [], TERMS, ARMS)
+    assert found["against_static"]["ucb1"]["over_time"] == pytest.approx({"60": 0.15})
+    block = tabulated(found).partition("by step\n")[2].splitlines()
+    assert [row.split() for row in block[:3]] == [
+        ["policy", "30", "60"],
+        ["ucb1", "-", "+0.1500"],
+        ["ducb", "-0.1000", "-0.1000"],
+    ]
 
 
 def test_a_policy_without_a_pair_is_in_the_table_and_not_compared() -> None:
