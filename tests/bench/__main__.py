@@ -18,6 +18,7 @@ NAMES = (
     "checkpoint",
     "gate",
     "bounds",
+    "policies",
     "report",
 )
 ALONE = ("ablation",)  # trains for an hour, so "all" leaves it out
