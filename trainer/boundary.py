@@ -105,6 +105,21 @@ def next_batch(run: Run) -> tuple[Batch | None, Leave]:
     return None, ""
 
 
+def skip(run: Run) -> Leave:
+    """Draw what a rollback leaves out and throw it away, before the first step.
+
+    The next batch is then another than the checkpoint foretells.
+    """
+    say(f"skipping the data of {run.skip} steps, as STEPKEEPER_SKIP asks")
+    leave: Leave = ""
+    while run.skip and not leave:
+        batch, leave = next_batch(run)
+        run.skip -= batch is not None
+        leave = leave or attend(run)
+    run.expected = None
+    return leave
+
+
 def _waiting(run: Run) -> Iterator[Leave]:
     """Yield at once, then for ever: report the wait, pause, attend. Yields what attend says."""
     yield ""

@@ -28,7 +28,8 @@ class Launch(NamedTuple):
     the newest checkpoint in ``checkpoints``. ``orphan_after`` is in seconds. ``steps`` and
     ``every_seconds`` override run.toml where they are given. ``settings`` is the copy of run.toml
     that is in force, or None for run.toml itself. ``device_change`` stands beside
-    train.device_change. ``omit`` names the states that a resume leaves out, of ``OMITTED``.
+    train.device_change. ``omit`` names the states that a resume leaves out, of ``OMITTED``;
+    ``skip`` is how many steps' data are thrown away before the first step.
     """
 
     run: Path
@@ -45,6 +46,7 @@ class Launch(NamedTuple):
     bare: bool = False
     device_change: bool = False
     omit: frozenset[str] = frozenset()
+    skip: int = 0
 
     @property
     def alone(self) -> bool:
@@ -98,6 +100,7 @@ def read_launch(arguments: Sequence[str], given: Mapping[str, str]) -> Launch:
         settings=_path(given, "STEPKEEPER_SETTINGS"),
         device_change=parsed.device_change,
         omit=_omit(given.get("STEPKEEPER_OMIT", "")),
+        skip=_skip(given.get("STEPKEEPER_SKIP", "")),
     )
 
 
@@ -151,6 +154,12 @@ def _omit(text: str) -> frozenset[str]:
             f"cannot use STEPKEEPER_OMIT={text!r}: a list of {', '.join(OMITTED)} is expected"
         )
     return names
+
+
+def _skip(text: str) -> int:
+    if text and not (text.isascii() and text.isdigit()):
+        raise SettingsError(f"cannot use STEPKEEPER_SKIP={text!r}: a number of steps is expected")
+    return int(text or 0)
 
 
 def _number(given: Mapping[str, str], key: str, otherwise: float) -> float:

@@ -35,6 +35,10 @@ def _steps(run: Run) -> Leave:
             break
         if run.expected is not None:
             run.expected.check_generators(state)
+        if run.skip:
+            leave = boundary.skip(run)
+            if leave:
+                break
         batch, leave = boundary.next_batch(run)
         if batch is None:
             break

@@ -93,6 +93,7 @@ def prepare(launch: Launch, reports: Reports, requests: Requests) -> Run:
         began=state.step,
         expected=resumed.expected if resumed else None,
         digest=resumed.digest if resumed else None,
+        skip=launch.skip,
     )
     reports.send(
         "ready",

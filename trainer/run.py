@@ -29,8 +29,9 @@ class Run:
     """``forward`` is the model, compiled where asked: int64 [n, time + 1] to float32 [n].
 
     ``began`` is the step this life resumed from, ``expected`` what its first step has to find, None
-    once it was looked at; likewise ``digest``, that of the checkpoint. ``phase_wait`` is how long,
-    in seconds, a phase that the orders do not name yet is waited for.
+    once it was looked at; likewise ``digest``, that of the checkpoint. ``skip`` steps' data are
+    still to be thrown away. ``phase_wait`` is how long, in seconds, a phase that the orders do not
+    name yet is waited for.
     """
 
     sections: TrainerSections
@@ -46,6 +47,7 @@ class Run:
     began: int
     expected: Expected | None = None
     digest: Digest | None = None
+    skip: int = 0
     phase_wait: float = PHASE_WAIT
     said: set[str] = field(default_factory=set)
     waits: bool = False

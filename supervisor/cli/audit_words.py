@@ -13,6 +13,7 @@ from supervisor.cli.audit_origin import Origin
 from supervisor.cli.audit_pivots import Pivot
 from supervisor.cli.audit_rewinds import Rewind
 from supervisor.cli.audit_seals import Seals, lineage
+from supervisor.cli.events_words import in_words
 from supervisor.sidecars.ledger import Audit
 
 _SHOWN = 10
@@ -46,6 +47,7 @@ def lines(outcome: Outcome, findings: Findings) -> list[str]:
         *_replays(outcome.replays),
         *_pivots(outcome),
         *_rewinds(outcome),
+        *_rollbacks(outcome),
         *_seals(outcome),
         ("journal", _journal(outcome.journal)),
     ]
@@ -110,6 +112,11 @@ def _pivots(outcome: Outcome) -> list[tuple[str, str]]:
         rows.append(("pivot", text if certificate.done else f"{text}, not done yet"))
     by_hand = [event.facts.get("policy") for event in outcome.journal.named("pivot-by-hand")]
     return rows + [("pivot", f"policy {printing.plain(policy)}, by hand") for policy in by_hand]
+
+
+def _rollbacks(outcome: Outcome) -> list[tuple[str, str]]:
+    told = outcome.journal.named("rolled-back")
+    return [("rollback", in_words(event.event, event.facts)) for event in told]
 
 
 def _rewinds(outcome: Outcome) -> list[tuple[str, str]]:

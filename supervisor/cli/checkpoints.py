@@ -102,6 +102,8 @@ def rows(catalogue: Catalogue, pins: dict[int, str]) -> list[dict[str, Any]]:
     ]
     found += [
         {"step": c.step, "name": c.name, "state": "refused", "note": c.reason}
+        if c.seal is None
+        else {**_row(c.seal, "quarantined", pins), "note": c.reason}
         for c in catalogue.refused
     ]
     found += [

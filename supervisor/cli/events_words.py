@@ -25,6 +25,11 @@ _WORDS: Final[dict[str, str]] = {
     " its budget is {budget} s ({why})",
     "gave-up": "gave up: {why}",
     "guard": "{guard} at step {step}: {action}",
+    "quarantined": "the checkpoint of step {step} is quarantined: {why}",
+    "quarantine-lifted": "the checkpoint of step {step} is trusted again: {why}",
+    "rolled-back": "attempt {attempt} is rolled back from step {last_step} to step {to} by the"
+    " guard {guard} of step {step}, past the data of {skip} steps",
+    "skip-ignored": "attempt {attempt} does not skip the data of {skip} steps, as it was to",
     "stop-asked": "a stop is asked for by {by} at step {step}",
     "deadline": "limits.{limit} is {left} s away, and a stop may need {needed} s",
     "clock-stepped": "the clock was set by {seconds} s, or the machine slept",

@@ -53,6 +53,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "pin": Command("pinning:pin", "Keep a checkpoint for ever."),
     "unpin": Command("pinning:unpin", "Leave a checkpoint to retention again."),
+    "unquarantine": Command("quarantine:unquarantine", "Trust a suspected checkpoint again."),
     "install-unit": Command(
         "installing:install_unit", "Write the unit by which systemd keeps runs."
     ),

@@ -15,6 +15,7 @@ import typer
 from supervisor import clock
 from supervisor.cli import printing, standing
 from supervisor.cli.parameters import Json, Run, existing
+from supervisor.cli.status_guards import alarms, guards_of
 from supervisor.cli.status_hooks import alarms as hook_alarms
 from supervisor.cli.status_hooks import hooks_of
 from supervisor.cli.status_limits import time_left
@@ -111,11 +112,12 @@ def gather(run: Path) -> dict[str, Any]:
         "limits": time_left(run, live, intent),
         "proof": proof_of(run, seals[0] if seals else None, supervised=supervised),
         "arms": _arms(run),
+        "guards": guards_of(run, live, intent),
         "hooks": hooks_of(live),
         "live": live,
     }
     facts["state"] = _state(run, facts, attempt, intent)
-    facts["alarms"] = _alarms(facts, run)
+    facts["alarms"] = _alarms(facts, run) + alarms(run, facts["guards"], facts["state"])
     return facts
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from supervisor.cli import printing
+from supervisor.cli.status_guards import line as guard_line
 from supervisor.cli.status_hooks import line as hooks_line
 from supervisor.cli.status_limits import line as limit_line
 from supervisor.cli.status_proof import line as proof_line
@@ -26,6 +27,8 @@ def lines(facts: dict[str, Any]) -> list[str]:
         told.append(f"sealed    step {sealed['step']} at {sealed['time']} ({sealed['reason']})")
         if not sealed["companion"]:
             told.append("          without a companion: a resume is exact but for data order")
+    if suspect := guard_line(facts["guards"]):
+        told.append(suspect)
     steps, ago = risk["steps"], printing.duration(risk["seconds"])
     told.append(
         f"at risk   {steps} step{'s' * (steps != 1)}, {ago} since the "

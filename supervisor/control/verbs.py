@@ -51,6 +51,7 @@ _VERBS: Final[dict[str, dict[str, tuple[Callable[[object], bool], str, object]]]
         "note": (_note, "printable text of at most 1000 characters", ""),
     },
     "unpin": {"step": (_step, "a step, a whole number", None)},
+    "unquarantine": {"step": (_step, "a step, a whole number", None)},
     "reload": {"restart": (_flag, "true or false", False)},
     "pivot": {
         "policy": (_policy, "an object or TOML text", None),  # None: with reset, the one in force

@@ -19,6 +19,9 @@ _ALARMS: Final = frozenset(
         "disk-trouble",
         "rewound",
         "arm-retired",
+        "quarantined",
+        "rolled-back",
+        "skip-ignored",
         "hook-failing",
         "hook-left",
     }

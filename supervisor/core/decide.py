@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from supervisor.core import hanging, hooks, reloading, saving, trouble
+from supervisor.core import hanging, hooks, quarantine, reloading, saving, trouble
 from supervisor.core import pivot as pivots
 from supervisor.core.arms import sources_seen
 from supervisor.core.ending import drained, ended, go_on, spawn_failed
@@ -152,6 +152,8 @@ def _asked(state: State, event: Asked, now: float) -> Turn:
             ]
         case "pin" | "unpin":
             return pin_asked(state, event)
+        case "unquarantine":
+            return quarantine.asked(state, event)
         case "reload":
             return reloading.reload(state, reply=event.reply, restart=event.fields["restart"])
         case "restart":

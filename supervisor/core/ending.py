@@ -28,8 +28,9 @@ from supervisor.core.messages import (
     Verify,
 )
 from supervisor.core.proving import REFUSED, unproved, wait
+from supervisor.core.replaying import tell_replay
 from supervisor.core.restarting import MIDDLE, Again, FallBack, GiveUp, Outcome, Restarts
-from supervisor.core.saving import tell_replay
+from supervisor.core.rolling_back import rolled_back
 from supervisor.core.snapshots import moment_of
 from supervisor.core.state import (
     Attempt,
@@ -66,7 +67,8 @@ def ended(state: State, event: Ended, now: float) -> Turn:
     attempt = replace(
         attempt, ending=Ending(event.status, event.out_of_memory, event.draw), at=attempt.at
     )
-    known = {pending.step for pending in state.pending} | {s.point.step for s in state.seals}
+    sealed = {seal.point.step for seal in (*state.seals, *state.quarantined)}
+    known = {pending.step for pending in state.pending} | sealed
     gate = state.gate
     state, effects = step_over(state)
     pending = state.pending
@@ -117,6 +119,9 @@ def conclude(state: State, now: float) -> Turn:
         "best": state.restarts.best,
     }
     effects.append(KeepBandit(state.bandit))
+    if cause is not Cause.FINISHED:
+        state, more = rolled_back(state, attempt)
+        effects += more
     # The record comes last: a supervisor that dies before it concludes once more.
     effects += [Journal("attempt-ended", facts), CloseAttempt(attempt.number, facts)]
     effects.append(Say(f"attempt {attempt.number} ended at step {attempt.last_step}: {cause}"))

@@ -29,6 +29,7 @@ from supervisor.core.messages import (
     SignalTrainer,
 )
 from supervisor.core.propensities import with_propensities
+from supervisor.core.quarantine import lift_proved
 from supervisor.core.saving import checkpoint_written
 from supervisor.core.snapshots import save_begun
 from supervisor.core.state import Attempt, Life, State
@@ -117,6 +118,8 @@ def take_steps(state: State, steps: list[Step], now: float) -> Turn:
         state, more = act(state, finding.guard, action, finding.text, finding.facts, now)
         effects += more
     state, more = gating.steps_done(state, steps[0].step, last.step)
+    effects += more
+    state, more = lift_proved(state)
     return state, effects + more
 
 

@@ -29,7 +29,8 @@ def retain(state: State) -> list[Effect]:
 def retained(state: State, event: Retained) -> Turn:
     """These are gone: nothing falls back to them."""
     seals = tuple(seal for seal in state.seals if seal.point.seal not in event.gone)
-    return replace(state, seals=seals), []
+    kept = tuple(seal for seal in state.quarantined if seal.point.seal not in event.gone)
+    return replace(state, seals=seals, quarantined=kept), []
 
 
 def pin_asked(state: State, event: Asked) -> Turn:

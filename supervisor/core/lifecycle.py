@@ -62,8 +62,17 @@ def spawn(state: State, now: float) -> Turn:
     )
     step = point.step if point else 0
     state, kept = cut_at(state, step)
+    skip = newest.skip_of(number) if newest else 0
     attempt = Attempt(
-        number, state.policy.number, point, ReportsPosition(number, 0, 0), step, now, step, step
+        number,
+        state.policy.number,
+        point,
+        ReportsPosition(number, 0, 0),
+        step,
+        now,
+        step,
+        step,
+        skip=skip,
     )
     state = replace(
         state,
@@ -78,11 +87,12 @@ def spawn(state: State, now: float) -> Turn:
         settings=state.next_settings or state.settings,
         next_settings=None,
         again=False,
+        quarantined=tuple(seal for seal in state.quarantined if seal.point.step < step),
     )
     return state, [
         *kept,
         KeepBandit(bandit),
-        Spawn(number, point, state.policy.number, orders),
+        Spawn(number, point, state.policy.number, orders, skip),
     ]
 
 

@@ -153,7 +153,8 @@ def at_rest(state: State) -> bool:
     pivot = state.pivot
     if pivot is None or pivot.stage is not PivotStage.REQUESTED or not state.seals:
         return False
-    newest = state.seals[0].point.step
+    # The pin is the newest clean one, though what was saved last be quarantined.
+    newest = max(seal.point.step for seal in (*state.seals, *state.quarantined))
     if pivot.honoured is not None:
         return newest >= pivot.honoured
     if pivot.when == "now":

@@ -48,6 +48,17 @@ def wait(state: State) -> Turn:
 
 def none_left(state: State) -> Turn:
     """There are seals and none can be resumed from: to begin anew is not ours to decide."""
+    if state.quarantined:
+        step = state.quarantined[0].point.step
+        text = (
+            "cannot go on: every checkpoint that is left is quarantined; see stepkeeper "
+            "checkpoints, and trust one by stepkeeper unquarantine RUN STEP (the newest is of "
+            f"step {step}), or move the folder checkpoints away to begin anew"
+        )
+        return replace(state, life=Life.IDLE, deadline=None), [
+            Say(text, alarm=True),
+            Exit(REFUSED),
+        ]
     text = (
         "cannot go on: no sealed checkpoint can be used any more; see stepkeeper checkpoints, put "
         "one back and take its seal out of checkpoints/rejected.json, or move the folder "

@@ -61,7 +61,7 @@ class Restarts:
         """The count once this attempt has ended."""
         if outcome.progress:
             return Restarts(best=self.best)
-        if outcome.cause is Cause.NO_ROOM:
+        if outcome.cause in (Cause.NO_ROOM, Cause.ROLLED_BACK):
             return self
         suspect, against = self.suspect, self.against
         if suspect is None or outcome.resumed < suspect:

@@ -2,9 +2,9 @@
 
 Of the lineage stay: the newest two that can be resumed from, the newest ``keep_last``, the newest
 ``keep_audit`` of those made on a signal or a request, the first one at or after each multiple of
-``keep_every``, pivot points, pinned ones, and the point that the current attempt resumed from until
-it has made two seals. What cannot be resumed from goes once ``keep_last`` newer ones can. What an
-attempt left behind goes once ``keep_last`` were sealed since.
+``keep_every``, pivot points, pinned and quarantined ones, and the point that the current attempt
+resumed from until it has made two seals. What cannot be resumed from goes once ``keep_last`` newer
+ones can. What an attempt left behind goes once ``keep_last`` were sealed since.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Held(NamedTuple):
 
     ``seal`` is its seal's digest, empty without one, ``attempt`` the one that made it. ``audit``:
     made on a signal or a request. ``good``: it can be resumed from. ``left`` is the attempt that
-    left it behind, 0 for one of the lineage.
+    left it behind, 0 for one of the lineage. ``suspect``: it is quarantined.
     """
 
     step: int
@@ -44,6 +44,7 @@ class Held(NamedTuple):
     audit: bool = False
     good: bool = True
     left: int = 0
+    suspect: bool = False
 
 
 class Marks(NamedTuple):
@@ -84,6 +85,8 @@ def _marked(one: Held, marks: Marks) -> str:
     """Why somebody's word keeps it, wherever it lies; empty where nobody's does."""
     if one.step in marks.pins:
         return "pinned"
+    if one.suspect:
+        return "quarantined, until it proves clean"
     return "a pivot point" if one.seal and one.seal in marks.pivots else ""
 
 

@@ -23,9 +23,12 @@ from supervisor.core.messages import (
     Verified,
     Verify,
 )
+from supervisor.core.quarantine import put_away
+from supervisor.core.replaying import tell_difference, tell_equal, tell_replay
 from supervisor.core.restarting import Restarts
 from supervisor.core.snapshots import moment_of, newest_request, placed
 from supervisor.core.state import (
+    Attempt,
     Life,
     PivotStage,
     SaveRequest,
@@ -68,7 +71,8 @@ def checkpoint_written(state: State, report: Checkpoint, event: Reports) -> Turn
     attempt = state.attempt
     if attempt is None:
         return state, []
-    told = {p.step for p in state.pending} | {seal.point.step for seal in state.seals}
+    seals = (*state.seals, *state.quarantined)
+    told = {p.step for p in state.pending} | {seal.point.step for seal in seals}
     moment = moment_of(state, report.step, event.position)
     named = step_of(report.name) == report.step
     if report.step == attempt.resumed or not named or not (moment or report.step in told):
@@ -145,14 +149,8 @@ def recorded(state: State, event: Recorded) -> Turn:
     differed = attempt.differed
     if event.differed is not None and differed is None:
         differed = event.differed
-        facts = {
-            "attempt": attempt.number,
-            "step": event.differed,
-            "difference": event.difference,
-        }
-        text = f"replayed step {event.differed} is not equal: {event.difference}"
-        # Steps behind a pivot's pin run again under the new policy: that they differ is meant.
-        effects += [Journal("replay-differed", facts), Say(text, alarm=state.pivot is None)]
+        effects += tell_difference(state, attempt, event)
+    effects += tell_equal(attempt, event)
     attempt = replace(
         attempt,
         recorded=event.position,
@@ -230,32 +228,35 @@ def sealed(state: State, event: Sealed) -> Turn:
         first.bandit,
         guards=first.guards,
     )
-    restarts = state.restarts
-    if event.step > restarts.best:
-        restarts = Restarts(best=event.step)
-        attempt = replace(attempt, sealed=True)
     effects: list[Effect] = [Say(f"head {event.head}")]
     if event.differs is not None:
         text = f"{event.name} holds another loss than the ledger, which stands: "
         effects.append(Say(text + event.differs.text, alarm=True))
     state, more = _keep_promises(state, first.save, event.step)
     effects += more
+    state = replace(state, pending=state.pending[1:], sealed_before=True)
+    if first.suspect:
+        state, more = put_away(state, point, first.suspect)
+        effects += more
+    else:
+        state = _chosen(state, attempt, point)
+    effects += retain(state)
+    state, more = seal_next(state)
+    return state, effects + more
+
+
+def _chosen(state: State, attempt: Attempt, point: SealPoint) -> State:
+    """The new seal is progress, and what is resumed from."""
+    restarts = state.restarts
+    if point.point.step > restarts.best:
+        restarts = Restarts(best=point.point.step)
+        attempt = replace(attempt, sealed=True)
     seals = with_seal(state, point)
     # As long as there is a seal before them: whoever falls back to it runs them again.
     own = (seal.bandit for seal in seals if seal.policy == attempt.policy)
     oldest = min(bandit.finished for bandit in own if bandit is not None)
-    state = replace(
-        state,
-        attempt=attempt,
-        pending=state.pending[1:],
-        seals=seals,
-        named=tuple(phase for phase in state.named if phase.phase > oldest),
-        restarts=restarts,
-        sealed_before=True,
-    )
-    effects += retain(state)
-    state, more = seal_next(state)
-    return state, effects + more
+    named = tuple(phase for phase in state.named if phase.phase > oldest)
+    return replace(state, attempt=attempt, seals=seals, named=named, restarts=restarts)
 
 
 def seal_failed(state: State, event: Failed) -> Turn:
@@ -267,21 +268,3 @@ def seal_failed(state: State, event: Failed) -> Turn:
         Journal("seal-failed", {"problem": event.problem}),
         *effects,
     ]
-
-
-def tell_replay(state: State) -> Turn:
-    """Journal once what a replay proved, when it is over."""
-    attempt = state.attempt
-    if attempt is None or attempt.replay_told or attempt.replay_until <= attempt.resumed:
-        return state, []
-    facts = {
-        "attempt": attempt.number,
-        "first": attempt.resumed + 1,
-        "last": min(attempt.last_step, attempt.replay_until),
-        "proved": attempt.proved,
-        "consistent": attempt.consistent,
-        "differed": attempt.differed,
-    }
-    state = replace(state, attempt=replace(attempt, replay_told=True))
-    text = f"replay of steps {facts['first']} to {facts['last']}: {attempt.proved} proved equal"
-    return state, [Journal("replay", facts), Say(text)]

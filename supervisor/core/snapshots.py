@@ -45,7 +45,10 @@ def moment_of(state: State, step: int, position: ReportsPosition) -> PendingSeal
     sample = attempt.sample if attempt.sample == step else None
     moment = PendingSeal(step, "", "", position, state.bandit, sample, "", None)
     judged = verdict_at(state.gate, step)
-    return placed(replace(moment, guards=state.guards, sample_verdict=judged), attempt)
+    suspicion = state.guards.suspicion
+    why = suspicion.why if suspicion is not None else ""
+    moment = replace(moment, guards=state.guards, sample_verdict=judged, suspect=why)
+    return placed(moment, attempt)
 
 
 def placed(moment: PendingSeal, attempt: Attempt) -> PendingSeal:

@@ -97,7 +97,8 @@ class SealPoint:
     """A sealed checkpoint of this lineage with the bandit state of its step.
 
     ``proved``: it was read back in this life. ``guards`` is what they knew then, None where nobody
-    knows it any more.
+    knows it any more. ``skips`` are the attempts that were rolled back to it, each with how many
+    steps' data the later ones skip.
     """
 
     point: ResumePoint
@@ -105,6 +106,11 @@ class SealPoint:
     bandit: BanditState | None
     proved: bool = True
     guards: GuardState | None = None
+    skips: tuple[tuple[int, int], ...] = ()
+
+    def skip_of(self, attempt: int) -> int:
+        """How many steps' data the attempt with this number skips when it resumes from here."""
+        return next((steps for number, steps in reversed(self.skips) if number < attempt), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +139,14 @@ class PendingSeal:
 
 
 @dataclass(frozen=True, slots=True)
+class Back:
+    """The attempt ends by being rolled back: for what a guard found at ``step``."""
+
+    guard: str
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ending:
     """How the trainer process ended, while its seals are awaited."""
 
@@ -150,7 +164,8 @@ class Attempt:
 
     ``last_step`` is the last step reported, ``at`` its trainer clock. ``rate`` is in
     steps/s, over the last ``rated`` seconds.
-    ``replay_until`` is the last step that the ledger held when the attempt began.
+    ``replay_until`` is the last step that the ledger held when the attempt began; ``skip`` steps'
+    data it left out before its first step. ``back``: it is to be rolled back.
     """
 
     number: int
@@ -184,6 +199,8 @@ class Attempt:
     ending: Ending | None = None
     pace: Pace = UNMEASURED
     begun: PendingSeal | None = None
+    skip: int = 0
+    back: Back | None = None
 
     @property
     def resumed(self) -> int:
@@ -232,6 +249,7 @@ class State:
     operator wants that one at once, so the end of the running one is no failure.
     ``doubtful`` are seals, by digest, of which it could not be told whether they are good.
     ``sealed_before``: there were seals, so a start from nothing would be a loss.
+    ``quarantined`` are seals, newest first, that are not to be chosen before they prove clean.
     ``halted`` names the guard that wants the run stopped; empty where none does.
     """
 
@@ -261,3 +279,4 @@ class State:
     gate: GateState = NOTHING_SAMPLED
     halted: str = ""
     guards: GuardState = NOTHING_SEEN
+    quarantined: tuple[SealPoint, ...] = ()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.core import gating
+from supervisor.core.ladder import Action
 from supervisor.core.state import State
 
 
@@ -59,6 +60,11 @@ def describe(state: State) -> dict[str, Any]:
             "proved": attempt.proved,
             "consistent": attempt.consistent,
             "differed": attempt.differed,
+        },
+        "guards": {
+            guard: step
+            for guard, step in state.guards.bad.items()
+            if state.settings.guards.action(guard) is not Action.RECORD
         },
         "sealed": state.seals[0].point.step if state.seals else None,
         "trouble": state.trouble,

@@ -73,7 +73,7 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     (run / "checkpoints").mkdir(mode=0o750, exist_ok=True)
     _tidy(run)
     rewound = complete(run)
-    head, seals = _seals(config)
+    head, seals, kept = _seals(config)
     for lost, how in attempts.mend(run, clock.wall(), newest_policy(run, journal)).items():
         say(f"the record of attempt {lost} is {how}, as a power cut leaves it", alarm=True)
     last = attempts.last(run)
@@ -85,7 +85,11 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     state = _state(config, policy, seals, last)
     if config.unscored:
         say(config.unscored, alarm=True)
-    state = replace(state, gate=known_at(parts.samples.gate, head.step if head else 0))
+    state = replace(
+        state,
+        gate=known_at(parts.samples.gate, head.step if head else 0),
+        quarantined=tuple(_seal_point(seal) for seal in kept),
+    )
     intent = read_intent(run)
     start = start_of(intent, state.last_attempt)
     cut = rewound.attempt if rewound else 0
@@ -99,8 +103,8 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     )
     if found.attempt is not None:
         state = settings_of_attempt(_restored(state, found.attempt, head), run, last)
-    began = found.attempt.began if found.attempt is not None else 0
-    state = with_guards(state, config.ledger, head, seals, began)
+    state, attempt = with_guards(state, config, head, found.attempt)
+    found = replace(found, attempt=attempt)
     if left is not None:
         state = left.for_state(state)
     state, retired = _reconciled(state, config, head)
@@ -115,12 +119,18 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     return Recovered(state, found, parts, start, hold=bool(intent.get("hold")))
 
 
-def _seals(config: Config) -> tuple[SealRecord | None, tuple[SealRecord, ...]]:
-    """The newest seal, which history follows even where it is bad itself; those to resume from."""
+def _seals(
+    config: Config,
+) -> tuple[SealRecord | None, tuple[SealRecord, ...], tuple[SealRecord, ...]]:
+    """The newest seal, which history follows even where it is bad itself; those to resume from.
+
+    And those quarantined.
+    """
     found = scan(config.run / "checkpoints")
     for refused in found.passed_over(KEPT_SEALS):
         say(f"{refused.name} is not used: {refused.reason}", alarm=True)
-    return found.head, found.sealed if config.settings.prove_all else found.newest(KEPT_SEALS)
+    seals = found.sealed if config.settings.prove_all else found.newest(KEPT_SEALS)
+    return found.head, seals, found.quarantined(KEPT_SEALS)[:KEPT_SEALS]
 
 
 def _tidy(run: Path) -> None:

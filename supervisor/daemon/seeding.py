@@ -1,4 +1,4 @@
-"""What the guards knew at each seal, from the ledger's lines before it."""
+"""What the guards knew at each seal, from the ledger's lines before it, and what was marked."""
 
 from __future__ import annotations
 
@@ -7,43 +7,66 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from supervisor.config import Config
 from supervisor.core.guard_rules import Guards
 from supervisor.core.guards import NOTHING_SEEN, GuardState, seed
-from supervisor.core.state import State
-from supervisor.sidecars.checkpoints import SealRecord
+from supervisor.core.state import Attempt, SealPoint, State
+from supervisor.sidecars.checkpoints import SealRecord, marks
 from supervisor.sidecars.ledger import before
 from trainer.contract.wire import Step
 
-_EXACT = 2  # the newest seal, and the one that is fallen back to, are known from all they need
+_EXACT = 3  # the newest, the one resumed from and the one fallen back to: from all they need
 
 
 def with_guards(
-    state: State, ledger: Path, head: SealRecord | None, seals: Sequence[SealRecord], began: int
-) -> State:
-    """What the guards knew at each of the state's seals, and at step ``began`` of the fold.
+    state: State, config: Config, head: SealRecord | None, attempt: Attempt | None
+) -> tuple[State, Attempt | None]:
+    """What the guards knew at each of the state's seals, and where the fold of ``attempt`` begins.
 
-    ``head`` is the newest seal, whatever became of it. Raises OSError.
+    ``head`` is the newest seal, whatever became of it. What is skipped at a seal is added, and
+    taken from a quarantined one that it be progress. Raises OSError, RefusedError.
     """
+    folder = config.run / "checkpoints"
+    skips = marks.skips(folder)
+    if attempt is not None and attempt.resume is not None:
+        told = skips.get(attempt.resume.seal, ())
+        skip = next((steps for number, steps in reversed(told) if number < attempt.number), 0)
+        attempt = replace(attempt, skip=skip)
     if head is None:
-        return state
-    records = seals if seals and seals[0] == head else (head, *seals)
-    known = known_at(ledger, state.settings.guards, records)
-    points = tuple(replace(seal, guards=known.get(seal.point.step)) for seal in state.seals)
-    return replace(state, seals=points, guards=known.get(began, NOTHING_SEEN))
+        return state, attempt
+    if attempt is not None and head.digest in marks.quarantined(folder):
+        own = state.seals[0].point.step if state.seals else -1
+        made = attempt.sealed and own > max(state.restarts.best, attempt.resumed)
+        attempt = replace(attempt, sealed=made)
+    known = known_at(config.ledger, state.settings.guards, head, _steps(state))
+
+    def with_all(seals: tuple[SealPoint, ...]) -> tuple[SealPoint, ...]:
+        return tuple(
+            replace(seal, guards=known.get(seal.point.step), skips=skips.get(seal.point.seal, ()))
+            for seal in seals
+        )
+
+    began = known.get(attempt.began, NOTHING_SEEN) if attempt is not None else NOTHING_SEEN
+    seals, kept = with_all(state.seals), with_all(state.quarantined)
+    return replace(state, seals=seals, quarantined=kept, guards=began), attempt
 
 
-def known_at(ledger: Path, rules: Guards, seals: Sequence[SealRecord]) -> dict[int, GuardState]:
-    """The guards' state at the steps of ``seals``, newest first, as far as it can be told.
+def _steps(state: State) -> list[int]:
+    return sorted((s.point.step for s in (*state.seals, *state.quarantined)), reverse=True)
 
-    Costs a read of ``rules.tail`` lines, or twice as many where the newest two are far apart.
+
+def known_at(
+    ledger: Path, rules: Guards, newest: SealRecord, steps: Sequence[int]
+) -> dict[int, GuardState]:
+    """The guards' state at the newest seal and ``steps``, newest first, as far as it can be told.
+
+    Costs a read of ``rules.tail`` lines, or twice as many where the first two are far apart.
     Raises OSError.
     """
-    if not seals:
-        return {}
-    newest = seals[0]
-    far = min(newest.step - seals[:_EXACT][-1].step, rules.tail)
+    at = [newest.step, *steps]
+    far = min(newest.step - at[:_EXACT][-1], rules.tail)
     lines = before(ledger, newest.ledger.bytes, newest.step - far - rules.tail + 1)
-    return seed(rules, [_step(line) for line in lines], [seal.step for seal in seals])
+    return seed(rules, [_step(line) for line in lines], at)
 
 
 def _step(line: dict[str, Any]) -> Step:

@@ -21,6 +21,7 @@ from supervisor.core.messages import (
     KeepIntent,
     KeepSamples,
     LeaveTerminal,
+    Lift,
     LossDifference,
     Pin,
     Prove,
@@ -34,19 +35,24 @@ from supervisor.core.messages import (
     Seal,
     Sealed,
     SignalTrainer,
+    Skip,
     Spawn,
     StageDone,
     Unpin,
     Verify,
 )
 from supervisor.errors import StepkeeperError
-from supervisor.perform import pivoting, retaining, spawning, stacks
+from supervisor.perform import marking, pivoting, retaining, spawning, stacks
 from supervisor.perform.intent import write_intent
 from supervisor.perform.output import leave_terminal, say
 from supervisor.perform.parts import Parts
 from supervisor.perform.wording import name
 from supervisor.sidecars import bandit_state
-from supervisor.sidecars.checkpoints import SealRecord, pin, reject, unpin, write_seal
+from supervisor.sidecars.checkpoints import (
+    SealRecord,
+    quarantine,
+    write_seal,
+)
 from trainer.contract.durable import replace_file
 from trainer.contract.wire import format_orders
 
@@ -61,6 +67,8 @@ _FOLDED = frozenset(
         "attempt-ended",
         "guard",
         "guard-quiet",
+        "rolled-back",
+        "skip-ignored",
     }
 )
 _OF_THE_LEDGER = frozenset({"replay", "replay-differed"})  # speak of lines: those first
@@ -102,13 +110,8 @@ def carry_out(parts: Parts, effect: Effect) -> Event | Answer | Exit | None:  # 
             spawning.close_attempt(parts, effect)
         case Retain():
             return retaining.retain(parts, effect)
-        case Pin():
-            retaining.refuse_to_pin(parts.run, effect.step)
-            pin(parts.checkpoints, effect.step, effect.note)
-        case Unpin():
-            unpin(parts.checkpoints, effect.step)
-        case Reject():
-            reject(parts.checkpoints, effect.seal, effect.why)
+        case Pin() | Unpin() | Reject() | Lift() | Skip():
+            marking.mark(parts, effect)
         case Say():
             say(effect.text, alarm=effect.alarm)
         case LeaveTerminal():
@@ -151,6 +154,8 @@ def _seal(parts: Parts, effect: Seal) -> Event:
         bandit=bandit_state.to_record(effect.bandit),
         time=clock.wall(),
     )
+    if effect.suspect:  # first, so that there is no moment at which it could be chosen
+        quarantine(parts.checkpoints, record.digest, effect.suspect)
     seal = write_seal(parts.checkpoints, record)
     parts.newest_seal, parts.newest_bytes = seal, verdict.bytes
     parts.ledger.mark(f"seal:{seal[:32]}")
@@ -165,6 +170,9 @@ def _seal(parts: Parts, effect: Seal) -> Event:
     }
     with contextlib.suppress(OSError):  # the seal stands all the same; the journal owes the line
         parts.events.append("sealed", facts, clock.wall(), once=True)
+        if effect.suspect:
+            facts = {"step": verdict.step, "seal": seal, "why": effect.suspect}
+            parts.events.append("quarantined", facts, clock.wall(), once=True)
     return Sealed(effect.attempt, verdict.step, verdict.sha256, seal, head, verdict.name, differs)
 
 

@@ -83,6 +83,8 @@ def _start(parts: Parts, effect: Spawn) -> Event:
         # Before the record, after which no later life would begin this attempt again.
         step = resume.step if resume else 0
         facts = {"attempt": effect.attempt, "policy": effect.policy, "resumed": step}
+        if effect.skip:
+            facts["skip"] = effect.skip
         parts.events.append("attempt-started", facts, clock.wall(), once=True)
         attempts.write(run, record)
         replace_file(run / "orders.json", format_orders(effect.orders))
@@ -144,6 +146,7 @@ def _environment(parts: Parts, effect: Spawn, token: str) -> dict[str, str]:
         "STEPKEEPER_REPORTS": str(folder / "reports.jsonl"),
         "STEPKEEPER_ORDERS": str(parts.run / "orders.json"),
         "STEPKEEPER_RESUME": resume,
+        "STEPKEEPER_SKIP": str(effect.skip or ""),
         "STEPKEEPER_SETTINGS": str(kept_settings.find(parts.run, parts.config.digest) or ""),
         "STEPKEEPER_COMPANION": companion,
         "STEPKEEPER_TOKEN": token,

@@ -20,7 +20,7 @@ from supervisor.process.leftovers import end_leftovers
 from supervisor.process.locks import take
 from supervisor.sidecars import archive, attempts
 from supervisor.sidecars.archive import PivotModel
-from supervisor.sidecars.checkpoints import marks
+from supervisor.sidecars.checkpoints import marks, scan
 from supervisor.sidecars.events import Events
 from trainer.contract.durable import write_file
 from trainer.contract.wire import WireError, format_orders, read_orders
@@ -83,6 +83,20 @@ def unpin(run: Path, step: int) -> None:
     with _alone(run):
         refuse_to_unpin(run, step)
         marks.unpin(run / "checkpoints", step)
+
+
+def unquarantine(run: Path, step: int) -> None:
+    """Lift a quarantine. Raises LockHeldError, and StepkeeperError where there is none."""
+    with _alone(run):
+        found = scan(run / "checkpoints").refused
+        seal = next((one.seal for one in found if one.step == step and one.seal), None)
+        if seal is None:
+            raise StepkeeperError(
+                f"cannot lift the quarantine of step {step}: it is not quarantined"
+            )
+        facts = {"step": step, "seal": seal.digest, "why": f"by {by()}"}
+        _journal(run, "quarantine-lifted", facts)
+        marks.lift(run / "checkpoints", seal.digest)
 
 
 def request_pivot(

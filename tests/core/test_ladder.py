@@ -45,8 +45,12 @@ def test_record_is_a_line_in_the_journal_and_nothing_else() -> None:
 def test_every_other_rung_says_an_alarm_and_journals(action: Action) -> None:
     history = running(50)
     effects = find(history, action, step=49)
-    assert alarms(effects) == ["loss 9.0 is odd"]
-    assert history.journal("guard") == [{"guard": "spike", "action": str(action), "step": 49}]
+    (alarm,) = alarms(effects)
+    assert alarm.startswith("loss 9.0 is odd")
+    (facts,) = history.journal("guard")
+    # With no seal to go back to, the rung after it is taken.
+    taken = Action.STOP if action is Action.ROLL_BACK else action
+    assert (facts["guard"], facts["action"], facts["step"]) == ("spike", str(taken), 49)
 
 
 def test_checkpoint_orders_a_save() -> None:
@@ -56,6 +60,20 @@ def test_checkpoint_orders_a_save() -> None:
     find(history, Action.CHECKPOINT)
     assert history.all_of(GiveOrders)[-1].orders.save is not None
     assert [sent.name for sent in history.all_of(SignalTrainer)] == ["USR1"]
+
+
+def test_freeze_saves_and_makes_the_mix_static_until_the_next_pivot() -> None:
+    history = running(50)
+    find(history, Action.FREEZE)
+    assert "spike of step 50" in history.state.bandit.frozen
+    assert history.all_of(GiveOrders)[-1].orders.save is not None
+    again = History()
+    again.begin()
+    again.spawned(ledger_step=80)
+    again.ready()
+    again.steps(1, 50)
+    assert find(again, Action.FREEZE) == []  # it was told of, and is frozen all the same
+    assert again.state.bandit.frozen == history.state.bandit.frozen
 
 
 def test_stop_ends_with_a_sealed_checkpoint_and_an_exit_code_of_its_own() -> None:

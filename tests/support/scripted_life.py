@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tests.support import scripted_checkpoint as checkpoint
 from tests.support.scripted_options import parse
-from tests.support.scripted_reports import Reports, choose, mix, pause, ran
+from tests.support.scripted_reports import Draws, Reports, choose, mix, pause, ran
 from tests.support.scripted_silence import show_stacks, stand_still
 from tests.support.scripted_workers import start_workers
 
@@ -37,7 +37,7 @@ class Trainer:
         self.orders: Record = {"phases": [], "save": None, "hold": None}
         self.step = 0
         self.saved = (-1, "", 0)  # the step, digest and size of the last checkpoint
-        self.draws = mix(self.options.seed)
+        self.draws = Draws(mix(self.options.seed))
         self.phase: Record = {}
         self.honoured: int | None = None
         self.beside = _beside() if self.options.beside else None
@@ -62,6 +62,7 @@ class Trainer:
         stand_still(here=options.hang_loading)
         if resume := ENVIRON.get("STEPKEEPER_RESUME"):
             self.resume(resume)
+        self.draws.skip(0 if options.heedless else int(ENVIRON.get("STEPKEEPER_SKIP") or 0))
         start_workers(options.workers, options.stray_workers)
         signal.signal(signal.SIGTERM, self.on_term)
         signal.signal(signal.SIGUSR1, self.on_usr1)
@@ -83,7 +84,8 @@ class Trainer:
         self.step, companion = checkpoint.load(path, self.options)
         size = companion.get("bytes", 8 + 12 * self.options.n_params)
         self.saved = (self.step, companion.get("sha256", ""), size)
-        self.draws = companion["rng"]["draws"] if companion else mix(self.options.seed + self.step)
+        inside = companion["rng"] if companion else {"draws": mix(self.options.seed + self.step)}
+        self.draws = Draws(**{"count": self.step, **inside})
         self.phase = companion.get("phase") or {}
 
     def read_orders(self) -> None:
@@ -149,17 +151,17 @@ class Trainer:
     def train(self) -> None:
         """The step itself: an arm drawn by the phase's weights, a loss, a digest."""
         options, step = self.options, self.step
-        self.draws = mix(self.draws)
+        self.draws.skip(1)
         even = dict.fromkeys(options.arms.split(","), 1.0)
-        arm = choose(self.phase.get("weights") or even, self.draws / (1 << 64))
+        arm = choose(self.phase.get("weights") or even, self.draws.draws / (1 << 64))
         noise = mix(options.seed * 1_000_003 + step) / (1 << 64)
         loss = round(2.0 + 400.0 / (step + 100) + 0.1 * noise + 0.01 * len(arm), 6)
         if 0 < options.differ_from <= step:
             loss = round(loss + 0.001, 6)
-        digest = f"{mix(self.draws ^ step):016x}"
-        written, word = repr(loss), ""
-        if step == options.nan_at:
-            written, word = options.nan_as, "nan" if options.nan_as == "null" else ""
+        digest = f"{mix(self.draws.draws ^ step):016x}"
+        bad = step == options.nan_at or self.draws.within(options.nan_draws)
+        written = options.nan_as if bad else repr(loss)
+        word = "nan" if written == "null" else ""
         line = (
             f'"report":"step","at":{time.perf_counter():.6f},"step":{step},"loss":{written},'
             f'"nonfinite":"{word}","arm":"{arm}","lr":0.0003,'
@@ -252,7 +254,7 @@ class Trainer:
             self.reports.send("doing", what="save", step=step)
             os.fsync(self.reports.descriptor)
             phase = json.loads(json.dumps(self.phase)) or None
-            inside = {"rng": {"draws": self.draws}, "phase": phase, "reason": reason}
+            inside = {"rng": self.draws.record(), "phase": phase, "reason": reason}
             place = (self.folder + name, options, inside, self.reports)
             if self.beside is not None and not leaves:
                 self.beside.begin(step, facts, lambda: checkpoint.save(*place))

@@ -61,6 +61,8 @@ FAULTS: dict[str, int | float | str | bool] = {
     "bad_line_at": 0,  # a line that is no report, before this step
     "gap_at": 0,  # a number left out before this step
     "nan_at": 0,
+    "nan_draws": "",  # as in 150-152: steps whose data are these draws of the run
+    "heedless": False,  # skips no data
     "nan_as": "null",  # null, or a word as C prints it: nan, -nan, inf, -inf
 }
 

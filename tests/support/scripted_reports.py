@@ -83,3 +83,26 @@ class Reports:
                 data = data[os.write(self.descriptor, data) :]
             except OSError:
                 pause(0.05)
+
+
+class Draws:
+    """The data in its order: the state of its generator, and how many steps' were taken."""
+
+    def __init__(self, draws: int, count: int = 0) -> None:
+        self.draws = draws
+        self.count = count
+
+    def record(self) -> dict[str, int]:
+        """As a companion holds it."""
+        return {"draws": self.draws, "count": self.count}
+
+    def skip(self, steps: int) -> None:
+        """Take the data of so many steps."""
+        for _ in range(steps):
+            self.draws = mix(self.draws)
+        self.count += steps
+
+    def within(self, span: str) -> bool:
+        """Whether what was taken last is in a span such as ``150-152``; nothing is in ``""``."""
+        first, _, last = span.partition("-")
+        return bool(first) and int(first) <= self.count <= int(last or first)

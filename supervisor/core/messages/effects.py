@@ -25,13 +25,15 @@ class Spawn:
     """Start attempt ``attempt`` from ``resume`` (None: from nothing). Answers Spawned, SpawnFailed.
 
     Before it: what is left of earlier trainers is ended, checkpoints above the resume point are
-    superseded, the start is journaled, the attempt's record and ``orders`` are durable.
+    superseded, the start is journaled, the attempt's record and ``orders`` are durable. ``skip``
+    steps' data are to be drawn and thrown away first.
     """
 
     attempt: int
     resume: ResumePoint | None
     policy: int
     orders: Orders
+    skip: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,24 @@ class Reject:
 
 
 @dataclass(frozen=True, slots=True)
+class Lift:
+    """The checkpoint whose seal has this digest is quarantined no more."""
+
+    seal: str
+    step: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Attempts after ``attempt`` from the seal with this digest skip ``steps`` steps' data."""
+
+    seal: str
+    attempt: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """Reply to an operator's request."""
 
@@ -258,6 +278,8 @@ Effect = (
     | Unpin
     | Retain
     | Reject
+    | Lift
+    | Skip
     | Answer
     | Say
     | LeaveTerminal

@@ -43,6 +43,7 @@ class Cause(StrEnum):
     NEVER_READY = "never ready"
     NOT_STARTED = "could not be started"
     BROKE_CONTRACT = "broke the contract"
+    ROLLED_BACK = "rolled back"
     NO_ROOM = "the disk took nothing"
     UNKNOWN = "ended, cause unknown"
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,11 +27,12 @@ class Unsealed(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A checkpoint that is not to be resumed from, and why."""
+    """A checkpoint that is not to be resumed from, and why; ``seal`` of one quarantined only."""
 
     step: int
     name: str
     reason: str
+    seal: SealRecord | None = None
 
 
 class Gap(NamedTuple):
@@ -88,6 +90,11 @@ class Catalogue:
                 break
         return (*found, *self._misnamed())
 
+    def quarantined(self, n: int) -> tuple[SealRecord, ...]:
+        """Those that are quarantined above the newest ``n``; older seals are not read."""
+        found = (refused.seal for refused in self.passed_over(n))
+        return tuple(seal for seal in found if seal is not None)
+
     @cached_property
     def sealed(self) -> tuple[SealRecord, ...]:
         """All that the run can resume from, newest first."""
@@ -107,7 +114,7 @@ class Catalogue:
     def refused(self) -> tuple[Refused, ...]:
         """What is not to be resumed from, newest first."""
         found = [found for found in self._everything if isinstance(found, Refused)]
-        return tuple(sorted([*found, *self._misnamed()], reverse=True))
+        return tuple(sorted([*found, *self._misnamed()], key=itemgetter(0, 1, 2), reverse=True))
 
     @cached_property
     def unsealed(self) -> tuple[Unsealed, ...]:
@@ -168,6 +175,7 @@ class Catalogue:
         """
         steps = self._steps()
         rejections = marks.rejections(self._folder)
+        suspects = marks.quarantined(self._folder)
         later: SealRecord | None = None
         while steps:
             found = self._seal(steps.pop(0))
@@ -184,7 +192,11 @@ class Catalogue:
                     continue
                 yield Gap(later.step, later.previous)
             later = found
-            yield self._judge(found, rejections)
+            judged = self._judge(found, rejections)
+            why = suspects.get(found.digest)
+            if why is not None and isinstance(judged, SealRecord):
+                judged = Refused(found.step, found.bin.name, f"quarantined: {why}", found)
+            yield judged
 
     def _steps(self) -> list[int]:
         """Steps of everything named as a seal, newest first."""

@@ -82,6 +82,7 @@ def _form(name: str) -> str:
 def _lineage(folder: Path) -> Iterator[Held]:
     names = frozenset(os.listdir(folder))  # noqa: PTH208 - names only, beside thousands of seals
     rejected = marks.rejections(folder)
+    suspects = marks.quarantined(folder)
     for step, named in names_by_step(names).items():
         sizes = {name: size for name in named if (size := measure(folder / name)) is not None}
         beside = companion_of(step) in names
@@ -107,7 +108,8 @@ def _lineage(folder: Path) -> Iterator[Held]:
             seal.digest,
             seal.attempt,
             audit=seal.reason == "signal" or seal.save is not None,
-            good=whole and seal.digest not in rejected,
+            good=whole and seal.digest not in rejected and seal.digest not in suspects,
+            suspect=whole and seal.digest in suspects and seal.digest not in rejected,
         )
 
 

@@ -1,4 +1,4 @@
-"""What an operator or the restart rule said about a checkpoint: pinned, or rejected."""
+"""What was said about a checkpoint: pinned, rejected, quarantined, or with data to skip."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from trainer.contract import durable
 
 PINS: Final = "pins.json"
 REJECTIONS: Final = "rejected.json"
-_SCHEMAS: Final = {PINS: "stepkeeper.pins/1", REJECTIONS: "stepkeeper.rejected/1"}
+QUARANTINE: Final = "quarantine.json"
+SKIPS: Final = "skips.json"
+_SCHEMAS: Final = {
+    PINS: "stepkeeper.pins/1",
+    REJECTIONS: "stepkeeper.rejected/1",
+    QUARANTINE: "stepkeeper.quarantine/1",
+    SKIPS: "stepkeeper.skips/1",
+}
 
 
 def pins(folder: Path) -> dict[int, str]:
@@ -44,6 +51,48 @@ def unpin(folder: Path, step: int) -> None:
 def reject(folder: Path, digest: str, reason: str) -> None:
     """Never resume again from the checkpoint whose seal has this digest. Raises OSError."""
     _write(folder, REJECTIONS, {**rejections(folder), digest: reason})
+
+
+def quarantined(folder: Path) -> dict[str, str]:
+    """Why seals are quarantined, by their digest. Raises RefusedError for a bad file."""
+    return _read(folder / QUARANTINE, QUARANTINE)
+
+
+def quarantine(folder: Path, digest: str, why: str) -> None:
+    """Do not choose the checkpoint whose seal has this digest until that is lifted.
+
+    Raises OSError.
+    """
+    _write(folder, QUARANTINE, {**quarantined(folder), digest: why})
+
+
+def lift(folder: Path, digest: str) -> None:
+    """Trust the checkpoint whose seal has this digest again. Raises OSError."""
+    kept = {key: why for key, why in quarantined(folder).items() if key != digest}
+    _write(folder, QUARANTINE, kept)
+
+
+def skips(folder: Path) -> dict[str, tuple[tuple[int, int], ...]]:
+    """By the seal's digest: attempts rolled back to it, and the steps whose data later ones skip.
+
+    In the file the marks are ``DIGEST:ATTEMPT`` to the number of steps. Raises RefusedError for a
+    bad file.
+    """
+    path = folder / SKIPS
+    found: dict[str, list[tuple[int, int]]] = {}
+    try:
+        for key, steps in _read(path, SKIPS).items():
+            digest, _, attempt = key.partition(":")
+            found.setdefault(digest, []).append((int(attempt), int(steps)))
+    except ValueError:
+        raise _foreign(path) from None
+    return {digest: tuple(sorted(marks)) for digest, marks in found.items()}
+
+
+def skip(folder: Path, digest: str, attempt: int, steps: int) -> None:
+    """Attempts after ``attempt`` from this seal skip the data of so many steps. Raises OSError."""
+    marks = _read(folder / SKIPS, SKIPS)
+    _write(folder, SKIPS, {**marks, f"{digest}:{attempt}": str(steps)})
 
 
 def _write_pins(folder: Path, marks: dict[int, str]) -> None:
