@@ -27,10 +27,10 @@ def attempts(facts: dict[str, Any]) -> list[Html]:
     summary = found["summary"]
     head = (
         *("attempt", "policy", "started", "ended", "cause"),
-        *("steps", "replayed", "proved", "in steps", "lost"),
+        *("steps", "proved equal", "in steps", "lost"),
     )
     rows = [_attempt(row) for row in found["attempts"][: -_ROWS - 1 : -1]]
-    shown = table(head, rows, "Attempts", "nn---nnnnn")
+    shown = table(head, rows, "Attempts", "nn---nnnn")
     left = len(found["attempts"]) - len(rows)
     note = tag("p", f"{left:,} older attempts are not listed.", class_="note") if left else None
     return [*_goodput(summary), shown, *([note] if note else [])]
@@ -69,9 +69,9 @@ def _goodput(summary: dict[str, Any]) -> list[Html]:
 
 def _attempt(row: dict[str, Any]) -> tuple[object, ...]:
     steps = f"{row['resumed'] + 1:,}{DASH}{row['last']:,}" if row["last"] > row["resumed"] else DASH
-    proved = f"{row['proved']:,}" if row["replayed"] else DASH
+    proved = f"{row['proved']:,} of {row['replayed']:,}" if row["replayed"] else DASH
     if row["consistent"]:
-        proved += f" +{row['consistent']:,} consistent"
+        proved += f", {row['consistent']:,} consistent"
     if row["differed"] is not None:
         proved += f", differed at {row['differed']:,}"
     return (
@@ -81,7 +81,6 @@ def _attempt(row: dict[str, Any]) -> tuple[object, ...]:
         _moment(row["ended"]) if row["ended"] else "goes on",
         row["cause"] or DASH,
         steps,
-        f"{row['replayed']:,}" if row["replayed"] else DASH,
         proved,
         printing.duration(row["seconds"]["in_steps"]),
         printing.duration(row["lost"]),
@@ -106,9 +105,10 @@ def policies(facts: dict[str, Any]) -> list[Html]:
                 policy["algorithm"] or DASH,
                 policy["unit"],
                 len(policy["arms"]),
+                _moment(policy["since"]) if policy["since"] else DASH,
             )
         )
-    head = ("policy", "steps that count", "algorithm", "unit", "arms")
+    head = ("policy", "steps that count", "algorithm", "unit", "arms", "first step recorded")
     newest = facts["policies"][-1]
     parts = [table(head, rows, "Policies", "n---n")]
     for policy in reversed(facts["policies"][-20:]):
@@ -131,10 +131,10 @@ def claims(facts: dict[str, Any]) -> list[Html]:
         return [tag("p", "No step is recorded to claim anything of.", class_="empty")]
     alpha = (facts["loss"] or {}).get("alpha", 0.0)
     head = (
-        *("step", "loss", f"EMA (alpha {alpha:g})", "ledger line", "verified"),
-        *("policy", "attempt", "arm", "recorded", "why this step", "chain"),
+        *("step", "why", "loss", f"EMA (alpha {alpha:g})", "line", "verified"),
+        *("policy", "attempt", "arm", "recorded", "chain"),
     )
-    shown = table(head, [_claim(row) for row in rows], "Claims", "nnnn-nn")
+    shown = table(head, [_claim(row) for row in rows], "Claims", "n-nnn-nn")
     text = (
         f"A loss stands as its line of the ledger has it. The EMA is s ← s + {alpha:g} · (loss - s)"
         " over every line that counts from the first step on, begun with the first loss; losses"
@@ -147,12 +147,13 @@ def claims(facts: dict[str, Any]) -> list[Html]:
 
 def _claim(row: dict[str, Any]) -> tuple[object, ...]:
     if row["line"] is None:
-        return (f"{row['step']:,}", "no line", *(DASH,) * 7, row["why"], DASH)
+        return (f"{row['step']:,}", row["why"], "no line", *(DASH,) * 8)
     loss = f"{row['loss']} {row['nonfinite']}".strip()
     sure = tag("span", "yes" if row["verified"] else "no")
     kind = "good" if row["verified"] else "bad"
     return (
         f"{row['step']:,}",
+        row["why"],
         loss,
         DASH if row["average"] is None else repr(row["average"]),
         f"{row['line']:,}",
@@ -160,8 +161,7 @@ def _claim(row: dict[str, Any]) -> tuple[object, ...]:
         row["policy"],
         row["attempt"],
         row["arm"],
-        row["time"],
-        row["why"],
+        _moment(row["time"]),
         tag("code", row["chain"]),
     )
 

@@ -8,6 +8,7 @@ from html import escape
 from typing import Final
 
 DASH: Final = "\N{EN DASH}"  # between two ends, and for what is not there
+_NARROW = 5  # columns that fit a phone
 _VOID = ("meta", "input", "br", "hr")
 
 
@@ -68,17 +69,28 @@ def data(name: str, value: object) -> Html:
 def table(
     head: Sequence[str], rows: Sequence[Sequence[object]], label: str, numbers: str = ""
 ) -> Html:
-    """A table that scrolls by itself; columns of numbers are those with an ``n`` in ``numbers``."""
+    """A table; columns of numbers are those with an ``n`` in ``numbers``.
+
+    One that is too wide scrolls by itself, or on a phone shows each row as a card.
+    """
+    wide = len(head) > _NARROW
     kinds = ["num" if numbers[nth : nth + 1] == "n" else None for nth in range(len(head))]
     top = [
         tag("th", word, scope="col", class_=kind) for word, kind in zip(head, kinds, strict=True)
     ]
     lines = [
-        tag("tr", *(tag("td", c, class_=kind) for c, kind in zip(row, kinds, strict=True)))
+        tag(
+            "tr",
+            *(
+                tag("td", cell, class_=kind, data_label=word if wide else None)
+                for word, cell, kind in zip(head, row, kinds, strict=True)
+            ),
+        )
         for row in rows
     ]
     inside = tag("table", tag("thead", tag("tr", *top)), tag("tbody", *lines))
-    return tag("div", inside, class_="scroll", tabindex="0", role="region", aria_label=label)
+    kind = "scroll wide" if wide else "scroll"
+    return tag("div", inside, class_=kind, tabindex="0", role="region", aria_label=label)
 
 
 def folded(title: str, *children: object, **attributes: object) -> Html:

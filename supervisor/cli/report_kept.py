@@ -54,7 +54,7 @@ def _scores(found: Sequence[dict[str, Any]], key: str) -> list[Html]:
     low = min(value for _, value, _ in rows)
     y = charts.fixed(0.0, 100.0) if 1 < high <= 100 and low >= 0 else charts.axis_of([low, high])  # noqa: PLR2004 - a score out of a hundred
     drawn, entries = [], []
-    for kind, text in (("plain", "not judged"), ("good", "good"), ("bad", "bad")):
+    for kind, text in (("plain", "not judged"), ("good", "pass"), ("bad", "fail")):
         points = [(step, value) for step, value, of in rows if of == kind]
         if points:
             kept = decimate([value for _, value in points], _DOTS)
@@ -62,7 +62,11 @@ def _scores(found: Sequence[dict[str, Any]], key: str) -> list[Html]:
             entries.append((f"dot {kind}", f"{text} ({len(points):,})"))
     label = f"{key} of {len(rows)} samples by step, from {low:g} to {high:g}"
     return [
-        tag("p", f"Score “{key}” of each sample", class_="unit"),
+        tag(
+            "p",
+            "Score of each sample by step" if key == "score" else f"{key} of each sample",
+            class_="unit",
+        ),
         charts.frame(drawn, x, y, label=label, say=lambda value: f"{value:g}"),
         charts.legend(*entries),
     ]
@@ -109,16 +113,16 @@ def checkpoints(facts: dict[str, Any]) -> list[Html]:
     told = ", ".join(f"{counts[state]:,} {state}" for state in order)
     left = facts["checkpoints"]["superseded"]
     told += f", {left:,} superseded by a later attempt" if left else ""
-    head = ("step", "state", "size", "policy", "attempt", "reason", "sealed at", "note")
+    head = ("step", "state", "sample", "size", "policy", "attempt", "reason", "sealed at", "note")
     special = [row for of, row in states if of in ("pinned", *_SET_ASIDE)]
     newest = [row for row in rows[:_ROWS] if row not in special]
     parts = [plot, tag("p", f"{told}.", class_="note")]
     if special:
         some = [_cells(row) for row in special[:200]]
         title = f"Pinned and set aside ({len(special):,})"
-        parts.append(folded(title, table(head, some, title, "n-nnn"), open_=True))
+        parts.append(folded(title, table(head, some, title, "n--nnn"), open_=True))
     title = f"The newest {plural(len(newest), 'other')}"
-    parts.append(folded(title, table(head, [_cells(row) for row in newest], title, "n-nnn")))
+    parts.append(folded(title, table(head, [_cells(row) for row in newest], title, "n--nnn")))
     return parts
 
 
@@ -127,4 +131,6 @@ def _cells(row: dict[str, Any]) -> tuple[object, ...]:
     size = printing.bytes_text(row["bytes"]) if "bytes" in row else DASH
     plain = [row.get(key, DASH) for key in ("policy", "attempt", "reason", "time")]
     shown = tag("span", state, class_=f"pill {state}")
-    return (f"{row['step']:,}", shown, size, *plain, row.get("note", ""))
+    verdict = row.get("verdict") or DASH
+    judged = tag("span", verdict, class_=f"pill {_kind(verdict)}") if verdict != DASH else DASH
+    return (f"{row['step']:,}", shown, judged, size, *plain, row.get("note", ""))

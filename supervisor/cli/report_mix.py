@@ -20,6 +20,7 @@ from supervisor.errors import StepkeeperError
 from supervisor.sidecars import archive, attempts
 
 WINDOWS = 120
+_LEAST = 50  # steps in a window, below which a share says little
 ARMS = 64  # that are drawn, those with the largest share first
 _PHASE = b'"report":"phase"'
 _BLOCK = 1 << 20
@@ -39,7 +40,8 @@ def spans(series: Series) -> list[Window]:
 
 def facts(run: Path, series: Series, problems: list[str]) -> dict[str, Any]:
     """Windows with the shares that were drawn and ordered, arm by arm."""
-    cuts = shares.windows(spans(series), WINDOWS)
+    most = max(1, min(WINDOWS, len(series.steps) // _LEAST))
+    cuts = shares.windows(spans(series), most)
     drawn = [shares.drawn(fields) for fields in _fields(series, cuts)]
     phases = shares.standing(_lives(run, problems))
     ordered = shares.ordered(cuts, phases)
@@ -128,6 +130,7 @@ def policies(run: Path, series: Series | None, problems: list[str]) -> list[dict
     """Every policy that was ever in force: its steps that count, its settings and bounds."""
     ranges = spans(series) if series is not None else []
     numbers = sorted({*archive.policies(run), *(span.policy for span in ranges)})
+    since = _since(series, ranges) if series is not None else {}
     found = []
     for number in numbers:
         path = archive.policy_path(run, number)
@@ -142,6 +145,7 @@ def policies(run: Path, series: Series | None, problems: list[str]) -> list[dict
             {
                 "policy": number,
                 "steps": [[span.first, span.last] for span in held],
+                "since": since.get(number, ""),
                 "algorithm": str(text.get("algorithm", "")),
                 "unit": str(text.get("unit", "share")),
                 "settings": {str(key): value for key, value in text.items() if key != "schema"},
@@ -149,6 +153,13 @@ def policies(run: Path, series: Series | None, problems: list[str]) -> list[dict
             }
         )
     return found
+
+
+def _since(series: Series, ranges: Sequence[Window]) -> dict[int, str]:
+    """When the first step that counts under each policy was recorded."""
+    lines = {series.columns.line_of(span.first): span.policy for span in reversed(ranges)}
+    texts = series.columns.texts(line for line in lines if line is not None)
+    return {lines[line]: str(json.loads(text).get("time", "")) for line, text in texts.items()}
 
 
 def _bounds(arms: dict[str, Any]) -> dict[str, dict[str, float]]:

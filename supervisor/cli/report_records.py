@@ -11,14 +11,15 @@ from supervisor.cli.checkpoints import rows
 from supervisor.cli.events_words import in_words
 from supervisor.core.alarms import is_alarm
 from supervisor.errors import RefusedError
-from supervisor.sidecars.checkpoints import marks, scan
+from supervisor.sidecars.checkpoints import SealRecord, marks, scan, seals
 from supervisor.sidecars.checkpoints.superseding import SUPERSEDED
 from supervisor.sidecars.events import EventLine, read
-from trainer.contract.checkpoint_format import step_of
+from trainer.contract.checkpoint_format import seal_of, step_of
 
 QUARANTINE = "quarantine.json"
 _EVICTED = "samples-evicted.jsonl"
 _KEPT_TEXT = 4000  # characters of a sample
+_WITH_TEXT = 100  # of the newest samples; of older ones scores and verdict are told
 _MOVES = ("rewound", "guard", "freeze", "thaw")
 
 
@@ -36,7 +37,10 @@ def samples(
         found += _each(run, path, lambda path=path: _listed(path), problems)  # type: ignore[misc] # bound now
     once = {(s["step"], s["attempt"], s["prompt"], s["text"]): s for s in found}
     kept = [s for s in once.values() if last_step is None or s["step"] <= last_step]
-    return sorted(kept, key=lambda s: (s["step"], s["attempt"], s["prompt"]))
+    kept.sort(key=lambda s: (s["step"], s["attempt"], s["prompt"]))
+    for sample in kept[:-_WITH_TEXT]:
+        sample.update(text="", prompt="", cut=True)
+    return kept
 
 
 def _each(
@@ -115,14 +119,24 @@ def checkpoints(run: Path, entries: int | None, problems: list[str]) -> dict[str
     late = {s.step for s in (*catalogue.sealed, *catalogue.retired) if _is_late(s.ledger, entries)}
     digests = {s.step: s.digest for s in (*catalogue.sealed, *catalogue.retired)}
     found = [row for row in listed if row["step"] not in late]
+    known = {s.step: s for s in (*catalogue.sealed, *catalogue.retired)}
     for row in found:
         why = suspects.get(digests.get(row["step"], "")) or suspects.get(str(row["step"]))
         if row["state"] == "refused" and str(row["note"]).startswith("rejected: "):
             row["state"] = "rejected"
+            known[row["step"]] = seals.read(folder / seal_of(row["step"]))
+            row.update(_sealed(known[row["step"]], str(row["note"]).removeprefix("rejected: ")))
         elif why is not None and row["state"] == "sealed":
-            row |= {"state": "quarantined", "note": why}
+            row.update({"state": "quarantined", "note": why})
+        row["verdict"] = _verdict(getattr(known.get(row["step"]), "verdict", ""))
     left = [p for p in (folder / SUPERSEDED).glob("*/step_*") if step_of(p.name) is not None]
     return {"rows": found, "superseded": len(left)}
+
+
+def _sealed(seal: SealRecord, why: str) -> dict[str, Any]:
+    """What the list of checkpoints says of one whose seal is not taken."""
+    told = {name: getattr(seal, name) for name in ("policy", "attempt", "reason", "time")}
+    return {**told, "bytes": seal.bin.bytes, "note": why}
 
 
 def _is_late(ledger: tuple[int, int, str, int], entries: int | None) -> bool:
@@ -178,6 +192,8 @@ def moves(events: Iterable[EventLine]) -> list[dict[str, Any]]:
         if event.event not in _MOVES or step is None:
             continue
         action = str(facts.get("action", ""))
+        if action == "record":
+            continue
         back = event.event == "rewound" or action == "rollback"
         words = in_words(event.event, facts)
         found.append({"step": step, "kind": "rollback" if back else "guard", "text": words})

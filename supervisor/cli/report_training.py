@@ -102,7 +102,7 @@ def _view(  # noqa: PLR0913, PLR0917 - what a drawing is made of
         role="group",
         aria_label=f"{title}: arrow keys read the values out",
     )
-    scale = "Loss, logarithmic axis" if y.log else "Loss"
+    scale = "Loss by step, on a logarithmic axis" if y.log else "Loss by step"
     return key, title, tag("div", tag("p", scale, class_="unit"), body, class_=f"view {key}")
 
 
@@ -118,8 +118,8 @@ def _behind(series: dict[str, Any]) -> str:
         per = steps / ((POINTS - 2) // 2)
         text += (
             f". Drawn are {points:,} of them: the first, the last, and of every stretch of about"
-            f" {per:,.0f} lines the lowest and the highest, so no excursion is left out; on a plot"
-            f" of 1,000 pixels about {steps / 1000:,.0f} lines stand behind a pixel. The EMA was"
+            f" {_few(per)} lines the lowest and the highest, so no excursion is left out; on a plot"
+            f" of 1,000 pixels about {_few(steps / 1000)} lines stand behind a pixel. The EMA was"
             f" computed over every line, then drawn at {AVERAGES:,} steps at most in the same way"
         )
     else:
@@ -127,6 +127,10 @@ def _behind(series: dict[str, Any]) -> str:
     if points < steps or series["steps"] > NEWEST:
         text += f". The newest {min(NEWEST, steps):,} are drawn once more, line by line"
     return text + ". Every corner of the thin line is a line of the ledger."
+
+
+def _few(number: float) -> str:
+    return f"{number:,.1f}" if number < 10 else f"{number:,.0f}"  # noqa: PLR2004 - one digit
 
 
 def _marks_table(marks: Sequence[dict[str, Any]]) -> list[Html]:
@@ -143,7 +147,7 @@ def _nonfinite(found: dict[str, Any]) -> list[Html]:
     rows = [
         (f"{row['step']:,}", row["word"], count(row["line"])) for row in found["newest"][-_ROWS:]
     ]
-    title = f"{plural(found['count'], 'loss', 'losses')} that are not finite, not drawn"
+    title = f"Losses that are not finite and not drawn ({found['count']:,})"
     head = ("step", "loss", "line")
     return [folded(title, table(head, rows, "Losses that are not finite", "n-n"))]
 
@@ -171,7 +175,8 @@ def mix(facts: dict[str, Any]) -> list[Html]:
     text = (
         f"{plural(len(windows), 'window')} of about {plural(size, 'step')}, none across a pivot. "
         "Drawn shares are counted on the ledger's lines; ordered ones are the weights that the "
-        f"trainer reported for {plural(found['phases'], 'finished phase')}."
+        f"trainer reported for {plural(found['phases'], 'finished phase')}. The number beside an"
+        " arm is what was drawn of it in the newest window."
     )
     if any(policy["unit"] == "weight" for policy in facts["policies"]):
         text += " Bounds in weights are no shares and are not drawn; the policies name them."

@@ -28,7 +28,7 @@ def test_a_page_says_what_run_it_is_where_it_stands_and_whether_it_is_sound(
         "repo-docs",
         "Pinned and set aside (2)",
         "three attempts without progress",
-        "24 samples in 3 files, archived ones included: 22 good, 2 bad.",
+        "24 samples in 3 files, archived ones included: 22 pass, 2 fail.",
     ):
         assert words in shown.text, words
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
+from supervisor.sidecars.events import Events
+from tests.support.made_life import writing
 from tests.support.reported import both, facts, page
 from tests.support.rewriting import rewrite
 from tests.support.runs import Run
@@ -124,6 +128,50 @@ def test_a_damaged_file_is_told_in_its_place_and_the_rest_goes_on(
     assert found["policies"]
     assert found["checkpoints"]["rows"] or part == "checkpoints"
     assert found["samples"]
+
+
+def test_what_guards_did_and_whom_they_doubt_is_shown_where_it_is_there(
+    run: Run, tmp_path: Path
+) -> None:
+    journal = Events.open(run.path / "events.jsonl")
+    for action, step in (("record", 400), ("alert", 500), ("rollback", 1502)):
+        facts_of = {"guard": "spike", "action": action, "step": step}
+        journal.append("guard", facts_of, "2026-02-01T00:00:00.000Z")
+    journal.close()
+    seal = run.path / "checkpoints/step_001800.seal.json"
+    digest = sha256(seal.read_bytes()).hexdigest()
+    marks = {"schema": "stepkeeper.quarantine/1", "marks": {digest: "after a spike"}}
+    (run.path / "checkpoints/quarantine.json").write_text(json.dumps(marks))
+    shown, found = both(run, tmp_path / "report.html")
+    moves = [(m["step"], m["kind"]) for m in found["marks"] if m["kind"] in ("guard", "rollback")]
+    assert moves == [(500, "guard"), (1502, "rollback")]
+    [row] = [row for row in found["checkpoints"]["rows"] if row["step"] == 1800]
+    assert (row["state"], row["note"]) == ("quarantined", "after a spike")
+    assert "after a spike" in shown.text
+
+
+def test_a_report_of_a_run_that_goes_on_is_that_of_one_line(run: Run) -> None:
+    """A writer appends to ledger, journal and samples all the while."""
+    go_on, enough = writing(run)
+    writer = Thread(target=go_on)
+    writer.start()
+    try:
+        reports = [facts(run) for _ in range(4)]
+    finally:
+        enough.set()
+        writer.join(20)
+    assert not writer.is_alive()
+    ends = [found["loss"]["last_step"] for found in reports]
+    assert ends == sorted(ends)
+    assert ends[-1] > 2400
+    for found in reports:
+        audited, last = found["audit"], found["loss"]["last_step"]
+        assert (audited["clean"], audited["faults"]) == (True, [])
+        assert audited["facts"]["ledger"]["last_step"] == last
+        assert found["claims"][-1]["step"] == last
+        assert found["claims"][-1]["chain"] == audited["facts"]["ledger"]["chain"]
+        assert all(event["step"] is None or event["step"] <= last for event in found["events"])
+        assert all(sample["step"] <= last for sample in found["samples"])
 
 
 def test_what_names_a_line_behind_the_head_is_left_out(run: Run) -> None:

@@ -27,7 +27,7 @@ from tests.support.runs import Run, make_run, policy_text
 from trainer.contract.wire import Step
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
-_RUN = "5eed5eed5eed5eed"
+ID = "5eed5eed5eed5eed"
 _BATCH = 300
 _WORDS = (
     "the",
@@ -75,14 +75,14 @@ class _Maker:
         self.checkpoints = run / "checkpoints"
         self.checkpoints.mkdir()
         self.journal = events.Events.open(run / "events.jsonl")
-        self.ledger = Ledger.open(run / "demo.loss.json", _RUN, None, fresh=True)
+        self.ledger = Ledger.open(run / "demo.loss.json", ID, None, fresh=True)
         self.previous = ""
         self.seals: dict[int, tuple[str, str]] = {}
         self.samples: list[dict[str, Any]] = []
 
     def write(self) -> None:
         archive.install_policy(self.run, 1, (self.run / "policy.toml").read_bytes())
-        self.tell("run-created", 0, run=_RUN, origin="")
+        self.tell("run-created", 0, run=ID, origin="")
         for life in lives(self.scale):
             if life.number == 4:
                 self.pivot(life.resumed)
@@ -227,7 +227,7 @@ class _Maker:
             "text": " ".join(words),
             "temperature": 0.8,
             "scores": {"score": round(score, 2), "distinct_2": 0.1 if bad else 0.93},
-            "verdict": "bad" if bad else "good",
+            "verdict": "fail" if bad else "pass",
         }
         self.samples.append(sample)
 
@@ -255,7 +255,7 @@ class _Maker:
         at = self.ledger.position
         where = PositionModel(entries=at.entries, bytes=at.bytes, chain=at.chain, step=at.step)
         certificate = Certificate(
-            run=_RUN,
+            run=ID,
             policy_before=1,
             policy_after=2,
             policy_before_sha256=sha256(before).hexdigest(),
