@@ -43,6 +43,12 @@ def evidence(path: Path, step: int) -> Evidence | None:
         return Evidence(entry.line, data[start:end], entry.fields, _holds(data, start, end), others)
 
 
+def lines_of(path: Path, step: int) -> tuple[int, ...]:
+    """The numbers of all lines for a step, whether they stand or not. Raises OSError."""
+    with _mapped(path) as data:
+        return tuple(number for _, number in _number(data, _starts(data, step)))
+
+
 def span(path: Path) -> tuple[int, int] | None:
     """The first and the last step on the ledger's first and last line that can be read."""
     with _mapped(path) as data:

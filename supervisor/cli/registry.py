@@ -46,6 +46,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "hooks": Command("hooks:hooks", "List who is told of events, and try it."),
     "loss": Command("reading_loss:loss", "Show, smooth, export or plot the loss."),
     "report": Command("report:report", "Look back on a run: all of it on one page."),
+    "explain": Command("explaining:explain", "Say why a step drew its arm, and check that."),
     "audit": Command("reading_audit:audit", "Verify the whole history of a run."),
     "prove": Command("proving:prove", "Prove that a resume is exact, with a control that fails."),
     "checkpoints": Command(

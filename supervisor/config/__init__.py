@@ -5,7 +5,13 @@ Unknown keys are refused, and every problem is reported at once: file, key, valu
 
 from supervisor.config.beginning import begin_with, changed, compare, problems
 from supervisor.config.parsing import read_text
-from supervisor.config.policy_file import ArmBounds, PolicyFile, parse_policy, read_policy
+from supervisor.config.policy_file import (
+    ArmBounds,
+    PolicyFile,
+    parse_policy,
+    read_policy,
+    recorded_policy,
+)
 from supervisor.config.reach import Change, Reach
 from supervisor.config.run_file import RunFile
 from supervisor.config.settings import Config, load
@@ -25,4 +31,5 @@ __all__ = [
     "problems",
     "read_policy",
     "read_text",
+    "recorded_policy",
 ]

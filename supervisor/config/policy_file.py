@@ -91,6 +91,11 @@ def parse_policy(text: bytes, where: Path | str) -> PolicyFile:
     return file
 
 
+def recorded_policy(text: bytes, number: int, where: Path | str) -> Policy:
+    """A policy that was in force once, whatever sources there are now. Raises SettingsError."""
+    return _policy(parse_policy(text, where), number, sha256(text).hexdigest()[:32])
+
+
 def read_policy(
     text: bytes, number: int, where: Path | str, config: Config, *, present: bool = False
 ) -> Policy:

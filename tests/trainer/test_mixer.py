@@ -10,7 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
+from supervisor.core.draws import draw
 from trainer.contract.settings import SourceSettings
 from trainer.data import Arm
 from trainer.mixer import Mixer, NothingServedError
@@ -124,3 +127,24 @@ def test_a_restored_mixer_says_which_arms_came_and_went(tmp_path: Path) -> None:
     assert remarks == ["arm gone is gone", "arm b is new and begins at its first document"]
     assert again.cursors["a"] == source.cursors["a"]
     assert again.record()["gone"] == record["gone"]  # it may come back
+
+
+@given(
+    shares=st.lists(st.floats(0, 1), min_size=1, max_size=6),
+    seed=st.integers(0, 2**32),
+    out=st.sets(st.integers(0, 5), max_size=2),
+)
+def test_every_draw_holds_when_it_is_looked_at_again(
+    shares: list[float], seed: int, out: set[int]
+) -> None:
+    weights = {f"arm{at}": share for at, share in enumerate(shares)}
+    failed = Counter(f"arm{at}" for at in out if at < len(shares))
+    source = Mixer([], mix="step", seed=seed)
+    for _ in range(5):
+        drawn = source._draw(weights, failed)
+        if drawn is not None:
+            again = draw(
+                tuple(weights.items()), drawn.number, drawn.arm, drawn.propensity, tuple(failed)
+            )
+            assert again is not None
+            assert again.holds
