@@ -147,9 +147,9 @@ def frame(  # noqa: PLR0913 - what a drawing is made of
     below = [
         tag(
             "span",
-            f"{tick:,.0f}",
+            short(tick),
             style=f"left:{100 * x.place(tick):.2f}%",
-            class_=None if nth % 2 == 0 else "odd",
+            class_="odd" if nth % 2 else None,
         )
         for nth, tick in enumerate(x.ticks)
     ]
@@ -160,6 +160,14 @@ def frame(  # noqa: PLR0913 - what a drawing is made of
         tag("div", *below, class_="xaxis", aria_hidden="true"),
         class_=f"plot {class_}".rstrip(),
     )
+
+
+def short(number: float) -> str:
+    """A number of steps with few characters: ``2,500``, ``250k``, ``1.5M``."""
+    for factor, unit in ((1_000_000, "M"), (1000, "k")):
+        if abs(number) >= max(factor, 10_000):
+            return f"{number / factor:,.6g}{unit}"
+    return f"{number:,.0f}"
 
 
 def rail(marks: Sequence[dict[str, Any]], x: Axis) -> Html:

@@ -143,7 +143,8 @@ def _audit(
 ) -> dict[str, Any]:
     """The audit as data and in words, with the head that it holds for."""
     if outcome is None:
-        nothing = dict.fromkeys(("clean", "head", "head_step", "ledger", "facts"))
+        names = ("clean", "head", "head_step", "ledger", "ledger_fault", "facts")
+        nothing = dict.fromkeys(names)
         return {**nothing, "words": [], "faults": []}
     sealed = [
         file.record
@@ -156,6 +157,7 @@ def _audit(
         "head": standing.head_of(sealed[0]) if sealed else None,
         "head_step": sealed[0].step if sealed else None,
         "ledger": f"{ledger.entries}:{ledger.chain}" if ledger is not None else None,
+        "ledger_fault": ledger.fault_line if ledger is not None and ledger.fault else None,
         "words": audit_lines(outcome, findings),
         "faults": [fault.text for fault in findings.faults],
         "facts": audit_facts(run, outcome, findings),

@@ -131,14 +131,14 @@ def claims(facts: dict[str, Any]) -> list[Html]:
         return [tag("p", "No step is recorded to claim anything of.", class_="empty")]
     alpha = (facts["loss"] or {}).get("alpha", 0.0)
     head = (
-        *("step", "why", "loss", f"EMA (alpha {alpha:g})", "line", "verified"),
+        *("step", "why", "loss", f"EMA ({alpha:g})", "line", "verified"),
         *("policy", "attempt", "arm", "recorded", "chain"),
     )
     shown = table(head, [_claim(row) for row in rows], "Claims", "n-nnn-nn")
     text = (
-        f"A loss stands as its line of the ledger has it. The EMA is s ← s + {alpha:g} · (loss - s)"
-        " over every line that counts from the first step on, begun with the first loss; losses"
-        " that are not finite leave it as it is. To check one: "
+        f"A loss stands as its line has it. The EMA is s ← s + {alpha:g} · (loss - s), over every"
+        " line that counts, begun with the first loss; losses that are not finite leave it as it"
+        " is. To check one: "
     )
     step = next((row["step"] for row in rows if row["line"] is not None), 1)
     command = f"stepkeeper loss RUN --step {step} --ema {alpha:g}"

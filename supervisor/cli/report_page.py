@@ -193,8 +193,8 @@ def _checkpoint_card(facts: dict[str, Any]) -> Html:
     rows = facts["checkpoints"]["rows"]
     sealed = [row for row in rows if row["state"] == "sealed"]
     doubtful = [r for r in rows if r["state"] in ("rejected", "refused", "quarantined")]
-    newest = f"step {sealed[0]['step']:,}" if sealed else "none"
-    below = plural(len(sealed), "sealed checkpoint")
+    newest = f"{sealed[0]['step']:,}" if sealed else "none"
+    below = f"{len(sealed):,} sealed"
     return _card(
         "Newest seal", newest, below + (f", {len(doubtful)} set aside" if doubtful else "")
     )

@@ -16,11 +16,10 @@ from supervisor.sidecars.checkpoints.superseding import SUPERSEDED
 from supervisor.sidecars.events import EventLine, read
 from trainer.contract.checkpoint_format import seal_of, step_of
 
-QUARANTINE = "quarantine.json"
 _EVICTED = "samples-evicted.jsonl"
 _KEPT_TEXT = 4000  # characters of a sample
 _WITH_TEXT = 100  # of the newest samples; of older ones scores and verdict are told
-_MOVES = ("rewound", "guard", "freeze", "thaw")
+_MOVES = ("rewound", "rolled-back", "guard")
 
 
 def samples(
@@ -115,44 +114,30 @@ def checkpoints(run: Path, entries: int | None, problems: list[str]) -> dict[str
         problems.append(str(error))
     catalogue = scan(folder)
     listed = rows(catalogue, pins)
-    suspects = _quarantined(folder, problems)
-    late = {s.step for s in (*catalogue.sealed, *catalogue.retired) if _is_late(s.ledger, entries)}
-    digests = {s.step: s.digest for s in (*catalogue.sealed, *catalogue.retired)}
-    found = [row for row in listed if row["step"] not in late]
-    known = {s.step: s for s in (*catalogue.sealed, *catalogue.retired)}
+    held = [r.seal for r in catalogue.refused if r.seal is not None]
+    known = {s.step: s for s in (*catalogue.retired, *catalogue.sealed, *held)}
+    found = [row for row in listed if not _is_late(known.get(row["step"]), entries)]
     for row in found:
-        why = suspects.get(digests.get(row["step"], "")) or suspects.get(str(row["step"]))
-        if row["state"] == "refused" and str(row["note"]).startswith("rejected: "):
+        note = str(row["note"])
+        if row["state"] == "refused" and note.startswith("rejected: "):
             row["state"] = "rejected"
             known[row["step"]] = seals.read(folder / seal_of(row["step"]))
-            row.update(_sealed(known[row["step"]], str(row["note"]).removeprefix("rejected: ")))
-        elif why is not None and row["state"] == "sealed":
-            row.update({"state": "quarantined", "note": why})
-        row["verdict"] = _verdict(getattr(known.get(row["step"]), "verdict", ""))
+            row.update(_sealed(known[row["step"]]))
+        row["note"] = note.removeprefix(f"{row['state']}: ")
+        seal = known.get(row["step"])
+        row["verdict"] = _verdict(seal.verdict) if seal is not None else ""
     left = [p for p in (folder / SUPERSEDED).glob("*/step_*") if step_of(p.name) is not None]
     return {"rows": found, "superseded": len(left)}
 
 
-def _sealed(seal: SealRecord, why: str) -> dict[str, Any]:
-    """What the list of checkpoints says of one whose seal is not taken."""
+def _sealed(seal: SealRecord) -> dict[str, Any]:
+    """What the list of checkpoints does not say of one that was rejected."""
     told = {name: getattr(seal, name) for name in ("policy", "attempt", "reason", "time")}
-    return {**told, "bytes": seal.bin.bytes, "note": why}
+    return {**told, "bytes": seal.bin.bytes}
 
 
-def _is_late(ledger: tuple[int, int, str, int], entries: int | None) -> bool:
-    return entries is not None and ledger[0] > entries
-
-
-def _quarantined(folder: Path, problems: list[str]) -> dict[str, str]:
-    """Why checkpoints are quarantined, by the seal's digest or by step."""
-    try:
-        found = json.loads((folder / QUARANTINE).read_bytes())["marks"]
-        return {str(key): str(why) for key, why in found.items()}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        problems.append(f"checkpoints/{QUARANTINE}: {error!r}")
-        return {}
+def _is_late(seal: SealRecord | None, entries: int | None) -> bool:
+    return seal is not None and entries is not None and seal.ledger.entries > entries
 
 
 def journal(run: Path, problems: list[str]) -> list[EventLine]:
@@ -191,10 +176,9 @@ def moves(events: Iterable[EventLine]) -> list[dict[str, Any]]:
         facts, step = _facts(event), _step(event)
         if event.event not in _MOVES or step is None:
             continue
-        action = str(facts.get("action", ""))
-        if action == "record":
+        if event.event == "guard" and not is_alarm(event.event, facts):
             continue
-        back = event.event == "rewound" or action == "rollback"
+        back = event.event != "guard"
         words = in_words(event.event, facts)
         found.append({"step": step, "kind": "rollback" if back else "guard", "text": words})
     return found

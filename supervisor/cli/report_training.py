@@ -30,16 +30,15 @@ def loss(facts: dict[str, Any]) -> list[Html]:
         views.append(
             _view("newest", name, newest, series["newest_averages"], series, facts, narrow)
         )
-    entries = [
-        ("raw", "loss"),
-        ("ema", f"EMA, alpha {series['alpha']:g}"),
-        ("void", "voided: a later line took its place"),
-    ]
+    entries = [("raw", "loss"), ("ema", f"EMA, alpha {series['alpha']:g}")]
+    if series["voided"]:
+        entries.append(("void", "voided: a later line took its place"))
     entries += [("pivot", "P pivot"), ("crash", "✕ unwanted end")]
     kinds = {mark["kind"] for mark in facts["marks"]}
     entries += [("rollback", "↺ went back")] if "rollback" in kinds else []
     entries += [("guard", "! guard")] if "guard" in kinds else []
     return [
+        *_unsound(facts["audit"]["ledger_fault"]),
         tag("div", *_choices(views), *(view for _, _, view in views), class_="views"),
         charts.legend(*entries),
         tag("p", "", class_="readout", aria_live="polite", hidden=True),
@@ -48,6 +47,17 @@ def loss(facts: dict[str, Any]) -> list[Html]:
         *_nonfinite(series["nonfinite"]),
         *_bad_lines(series),
     ]
+
+
+def _unsound(line: int | None) -> list[Html]:
+    """That the drawing is not vouched for, where the ledger is broken."""
+    if line is None:
+        return []
+    text = (
+        f"The ledger does not hold from line {line:,} on. What is drawn is what the file says now;"
+        " the audit below names the fault."
+    )
+    return [tag("div", tag("p", text), class_="fault", role="note")]
 
 
 def _choices(views: Sequence[tuple[str, str, Html]]) -> list[Html]:
@@ -80,8 +90,8 @@ def _view(  # noqa: PLR0913, PLR0917 - what a drawing is made of
     y = charts.axis_of(
         [point[1] for point in points] + [point[1] for piece in pieces for point in piece]
     )
-    drawn = [charts.line(piece, x, y, "void") for piece in pieces]
-    drawn.append(charts.line(points, x, y, "raw"))
+    drawn = [charts.line(points, x, y, "raw")]
+    drawn += [charts.line(piece, x, y, "void") for piece in pieces]
     drawn.append(charts.line([a for a in averages if x.low <= a[0] <= x.high], x, y, "ema"))
     label = (
         f"Loss by step, {int(x.low):,} to {int(x.high):,}: from {points[0][1]:.4g} to "

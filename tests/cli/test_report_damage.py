@@ -102,7 +102,7 @@ def _no_settings(run: Path) -> None:
     ("spoil", "part", "words"),
     [
         (_no_ledger, "loss", "No such file"),
-        (_changed_line, "", "demo.loss.json line 100"),
+        (_changed_line, "", "The ledger does not hold from line 100 on."),
         (_no_journal, "events", "events.jsonl: No such file"),
         (_torn_samples, "samples", "demo.samples.json: "),
         (_odd_samples, "samples", "3 of 6 records are no samples"),
@@ -137,6 +137,8 @@ def test_what_guards_did_and_whom_they_doubt_is_shown_where_it_is_there(
     for action, step in (("record", 400), ("alert", 500), ("rollback", 1502)):
         facts_of = {"guard": "spike", "action": action, "step": step}
         journal.append("guard", facts_of, "2026-02-01T00:00:00.000Z")
+    back = {"attempt": 4, "last_step": 1502, "to": 1500, "guard": "spike", "step": 1502, "skip": 9}
+    journal.append("rolled-back", back, "2026-02-01T00:00:01.000Z")
     journal.close()
     seal = run.path / "checkpoints/step_001800.seal.json"
     digest = sha256(seal.read_bytes()).hexdigest()
@@ -144,7 +146,7 @@ def test_what_guards_did_and_whom_they_doubt_is_shown_where_it_is_there(
     (run.path / "checkpoints/quarantine.json").write_text(json.dumps(marks))
     shown, found = both(run, tmp_path / "report.html")
     moves = [(m["step"], m["kind"]) for m in found["marks"] if m["kind"] in ("guard", "rollback")]
-    assert moves == [(500, "guard"), (1502, "rollback")]
+    assert moves == [(500, "guard"), (1502, "guard"), (1502, "rollback")]
     [row] = [row for row in found["checkpoints"]["rows"] if row["step"] == 1800]
     assert (row["state"], row["note"]) == ("quarantined", "after a spike")
     assert "after a spike" in shown.text
