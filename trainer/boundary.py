@@ -14,6 +14,7 @@ from trainer.mixer import Batch, NothingServedError
 from trainer.phases import follow, repeat
 from trainer.reports import say
 from trainer.run import Run
+from trainer.speaking import speak
 
 _LOOK_AGAIN = 0.02
 _TRY_SOURCES_AGAIN = 1.0
@@ -43,6 +44,9 @@ def attend(run: Run) -> Leave:
         order=run.orders.now.save,
         since=run.keeper.since,
     )
+    order = run.orders.now.save
+    if due.save is not None and order is not None and order.sample:
+        speak(run)
     if due.reason:
         run.keeper.keep(state, due)
     for owed in run.keeper.take_owed():

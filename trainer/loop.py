@@ -14,6 +14,7 @@ from trainer.mixer import Batch
 from trainer.optimizer import clip
 from trainer.reports import say
 from trainer.run import Run
+from trainer.speaking import speak
 
 
 def train(run: Run) -> Leave:
@@ -133,16 +134,7 @@ def look_at_model(run: Run) -> None:
     if run.stopping():
         return
     if sections.samples.every and step % sections.samples.every == 0:
-        run.doing("sample")
-        amid = run.stopping_amid("sample")
-        for prompt, text in sample.draw(model, run.compute, sections.samples, step, amid):
-            run.reports.send(
-                "sample",
-                step=step,
-                prompt=prompt,
-                text=text,
-                temperature=sections.samples.temperature,
-            )
+        speak(run)
     if sections.evaluate.every and step % sections.evaluate.every == 0:
         run.doing("eval")
         arms = run.state.mixer.arms.values()

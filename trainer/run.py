@@ -31,7 +31,7 @@ class Run:
     ``began`` is the step this life resumed from, ``expected`` what its first step has to find, None
     once it was looked at; likewise ``digest``, that of the checkpoint. ``skip`` steps' data are
     still to be thrown away. ``phase_wait`` is how long, in seconds, a phase that the orders do not
-    name yet is waited for.
+    name yet is waited for. ``spoken`` is the newest step that samples were drawn at.
     """
 
     sections: TrainerSections
@@ -51,6 +51,7 @@ class Run:
     phase_wait: float = PHASE_WAIT
     said: set[str] = field(default_factory=set)
     waits: bool = False
+    spoken: int = -1
 
     @property
     def last_step(self) -> int:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from supervisor import clock
-from supervisor.cli import asking, printing, standing
+from supervisor.cli import asking, printing, samples, standing
 from supervisor.cli.after_service import end_what_is_left
 from supervisor.cli.parameters import Json, Run, existing
 from supervisor.errors import StepkeeperError, UnknownError, UsageError
@@ -26,16 +26,23 @@ def save(
     *,
     pin: Annotated[bool, typer.Option("--pin", help="Never let retention delete it.")] = False,
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Kept with the pin.")] = "",
+    sample: Annotated[
+        bool, typer.Option("--sample", help="With a sample, its score and its verdict.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Have a checkpoint written now, wait for its seal, and print its path.
+
+    With --sample the trainer is asked for a sample of that step too; a trainer that draws none
+    saves all the same, and that is said.
 
     Exits 1 where no trainer runs or it ends before the seal. Works without a supervisor too.
     """
     path = existing(run)
     if note and not pin:
         raise UsageError("cannot keep a note without a pin: give --pin as well")
-    fields = {"pin": pin, "note": note}
+    # Only where it is asked for: a supervisor of an older version would not know the word.
+    fields = {"pin": pin, "note": note, **({"sample": True} if sample else {})}
     stands = (
         "the request stands: the trainer saves at the end of its step, and the checkpoint is "
         f"sealed by the supervisor; see stepkeeper checkpoints {shlex.quote(str(path))}"
@@ -57,10 +64,17 @@ def save(
             raise StepkeeperError(_nothing_runs(path))
     saved = path / "checkpoints" / seal.bin.name
     if as_json:
-        facts = {"step": seal.step, "path": str(saved), "sha256": seal.bin.sha256}
-        printing.emit({**facts, "head": standing.head_of(seal), "pinned": pin})
+        facts: dict[str, Any] = {
+            "step": seal.step,
+            "path": str(saved),
+            "sha256": seal.bin.sha256,
+        }
+        facts |= {"head": standing.head_of(seal), "pinned": pin}
+        printing.emit({**facts, "sample": samples.of_seal(path, seal)} if sample else facts)
     else:
         printing.say(str(saved))
+        if sample:
+            printing.say(samples.line(samples.of_seal(path, seal)))
     return 0
 
 

@@ -30,6 +30,7 @@ _WORDS: Final[dict[str, str]] = {
     "rolled-back": "attempt {attempt} is rolled back from step {last_step} to step {to} by the"
     " guard {guard} of step {step}, past the data of {skip} steps",
     "skip-ignored": "attempt {attempt} does not skip the data of {skip} steps, as it was to",
+    "guard-quiet": "{guard} is quiet again at step {step}",
     "stop-asked": "a stop is asked for by {by} at step {step}",
     "deadline": "limits.{limit} is {left} s away, and a stop may need {needed} s",
     "clock-stepped": "the clock was set by {seconds} s, or the machine slept",

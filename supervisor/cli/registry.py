@@ -44,6 +44,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "attempts": Command("reading_attempts:attempts", "List every attempt, why it ended, its cost."),
     "events": Command("reading_events:events", "Show what happened, in words, and follow it."),
     "hooks": Command("hooks:hooks", "List who is told of events, and try it."),
+    "samples": Command("samples:samples", "Show what the model said, its scores and verdicts."),
     "loss": Command("reading_loss:loss", "Show, smooth, export or plot the loss."),
     "report": Command("report:report", "Look back on a run: all of it on one page."),
     "explain": Command("explaining:explain", "Say why a step drew its arm, and check that."),

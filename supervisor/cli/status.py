@@ -15,6 +15,8 @@ import typer
 from supervisor import clock
 from supervisor.cli import printing, standing
 from supervisor.cli.parameters import Json, Run, existing
+from supervisor.cli.samples import standing_of
+from supervisor.cli.status_gate import gate_alarms
 from supervisor.cli.status_guards import alarms, guards_of
 from supervisor.cli.status_hooks import alarms as hook_alarms
 from supervisor.cli.status_hooks import hooks_of
@@ -113,6 +115,7 @@ def gather(run: Path) -> dict[str, Any]:
         "proof": proof_of(run, seals[0] if seals else None, supervised=supervised),
         "arms": _arms(run),
         "guards": guards_of(run, live, intent),
+        "gate": (live or {}).get("gate") or standing_of(run),
         "hooks": hooks_of(live),
         "live": live,
     }
@@ -260,6 +263,7 @@ def _alarms(facts: dict[str, Any], folder: Path) -> list[str]:
     if facts["trainer"]["pid"] and _is_suspended(facts["trainer"]["pid"]):
         pid = facts["trainer"]["pid"]
         found.append(f"the trainer is suspended by a signal, so nothing goes on: kill -CONT {pid}")
+    found += gate_alarms(facts["gate"], run)
     if facts["trouble"]:
         found.append(f"training is held: {facts['trouble']}")
     if facts["supervisor"]["alive"] and not facts["supervisor"]["answers"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from supervisor.cli import printing
+from supervisor.cli.status_gate import gate_lines
 from supervisor.cli.status_guards import line as guard_line
 from supervisor.cli.status_hooks import line as hooks_line
 from supervisor.cli.status_limits import line as limit_line
@@ -40,6 +41,7 @@ def lines(facts: dict[str, Any]) -> list[str]:
     told.append(proof_line(facts["proof"]))
     if facts["limits"]:
         told.append(limit_line(facts["limits"], facts["state"]))
+    told += gate_lines(facts["gate"])
     for name, arm in facts["arms"]["live"].items():
         loss = "-" if arm["loss"] is None else f"{arm['loss']:.4f}"
         failed = f", {arm['failed']} failed" if arm["failed"] else ""

@@ -40,6 +40,7 @@ _VERBS: Final[dict[str, dict[str, tuple[Callable[[object], bool], str, object]]]
         "then": (_one_of("go"), "go", "go"),
         "pin": (_flag, "true or false", False),
         "note": (_note, "printable text of at most 1000 characters", ""),
+        "sample": (_flag, "true or false", False),
     },
     "stop": {
         "hold": (_flag, "true or false", False),

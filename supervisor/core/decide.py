@@ -142,6 +142,7 @@ def _asked(state: State, event: Asked, now: float) -> Turn:
                 pin=event.fields.get("pin", False),
                 note=event.fields.get("note", ""),
                 reply=event.reply,
+                sample=event.fields.get("sample", False),
             )
         case "stop":
             return stop_asked(state, event, now)

@@ -41,8 +41,14 @@ from trainer.contract.wire import Checkpoint, SaveOrder
 Turn = tuple[State, list[Effect]]
 
 
-def order_save(state: State, *, pin: bool, note: str, reply: int | None) -> Turn:
-    """Ask the trainer for a checkpoint; the answer names the serial that its seal will carry."""
+def order_save(
+    state: State, *, pin: bool, note: str, reply: int | None, sample: bool = False
+) -> Turn:
+    """Ask the trainer for a checkpoint; the answer names the serial that its seal will carry.
+
+    With ``sample`` it draws one of that step too, if it can: an order that takes the place of one
+    not answered yet asks for what that one did.
+    """
     attempt = state.attempt
     problem = ""
     if attempt is None or state.life not in (Life.STARTING, Life.RUNNING):
@@ -53,7 +59,9 @@ def order_save(state: State, *, pin: bool, note: str, reply: int | None) -> Turn
         return state, [Answer(reply, {"error": problem})] if reply is not None else [Say(problem)]
     serial = state.orders.serial + 1
     request = SaveRequest(serial, pin, note)
-    save = SaveOrder(serial, "cadence" if state.settings.boundary else "step", "go")
+    before = state.orders.save
+    sample = sample or (before is not None and before.sample)
+    save = SaveOrder(serial, "cadence" if state.settings.boundary else "step", "go", sample)
     orders = state.orders._replace(serial=serial, save=save)
     state = replace(state, orders=orders, saves=(*state.saves, request))
     effects: list[Effect] = []

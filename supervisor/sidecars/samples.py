@@ -162,18 +162,17 @@ def migrated(record: Any) -> Any:  # noqa: ANN401 - checked by who calls
 
 
 def _from_1(record: dict[str, Any]) -> dict[str, Any]:
-    """What was never cut is as long as it is; scores may be absent; the gate knew nothing."""
-    samples = [
-        {
-            "scores": {},
-            "verdict": "",
-            **sample,
-            "characters": len(sample["text"]) if isinstance(sample.get("text"), str) else 0,
-        }
-        for sample in record.get("samples", ())
-        if isinstance(sample, dict)
-    ]
+    """What was never cut is as long as it is; the gate knew nothing yet."""
+    samples = record.get("samples", [])
+    if isinstance(samples, list):
+        samples = [_measured(sample) for sample in samples]
     return {**record, "schema": SCHEMA, "samples": samples, "gate": {}}
+
+
+def _measured(sample: Any) -> Any:  # noqa: ANN401 - checked by who calls
+    if not isinstance(sample, dict) or not isinstance(sample.get("text"), str):
+        return sample
+    return {"scores": {}, "verdict": "", **sample, "characters": len(sample["text"])}
 
 
 MIGRATIONS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {

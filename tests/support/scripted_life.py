@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tests.support import scripted_checkpoint as checkpoint
 from tests.support.scripted_options import parse
 from tests.support.scripted_reports import Draws, Reports, choose, mix, pause, ran
+from tests.support.scripted_saying import say_as_ordered, say_at_cadence
 from tests.support.scripted_silence import show_stacks, stand_still
 from tests.support.scripted_workers import start_workers
 
@@ -40,6 +41,7 @@ class Trainer:
         self.draws = Draws(mix(self.options.seed))
         self.phase: Record = {}
         self.honoured: int | None = None
+        self.spoken = -1
         self.beside = _beside() if self.options.beside else None
         self.asked_to_stop = False
         self.asked_to_save = False
@@ -142,10 +144,7 @@ class Trainer:
         self.train()
         if self.phase and self.phase["done"] == self.phase["steps"]:
             self.reports.send("phase", **ran(self.phase, self.step))
-        if self.options.sample_every and self.step % self.options.sample_every == 0:
-            text = f"said at {self.step}"
-            fields = {"step": self.step, "prompt": "say", "text": text, "temperature": 0.8}
-            self.reports.send("sample", **fields)
+        say_at_cadence(self)
         self.finish_turn()
 
     def train(self) -> None:
@@ -229,6 +228,7 @@ class Trainer:
         reason = "signal" if ordered or signalled else "cadence" if boundary else ""
         if self.asked_to_stop or (last and not options.no_final):
             reason = "stop"
+        say_as_ordered(self, order if ordered else None)
         if reason:
             leaves = reason == "stop" or (order is not None and order["then"] == "exit")
             serial = order["serial"] if order is not None and ordered else None

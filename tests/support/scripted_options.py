@@ -21,6 +21,9 @@ SETTINGS: dict[str, int | float | str | bool] = {
     "phase_wait": 30.0,  # seconds to wait for a phase before the last one is repeated
     "sigusr1": "now",  # or boundary
     "sample_every": 0,
+    "sample_text": "",  # said at every sample, in place of a few words
+    "collapse_at": 0,  # from this step on every sample is a loop of one word
+    "mute": False,  # draws no sample, whatever is asked for
     "no_companion": False,
     "no_data": False,  # no data digest: replayed steps are consistent, not proved
     "forget_draws": False,  # resumes with the draws of a start from nothing

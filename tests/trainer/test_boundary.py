@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.trainer.tiny import give_orders, live, make_run, send
-from trainer.contract.wire import Checkpoint, Doing, Finished, Report, SaveOrder
+from trainer.contract.wire import Checkpoint, Doing, Finished, Report, Sample, SaveOrder
 
 
 def kinds(reports: list[Report]) -> list[str]:
@@ -183,3 +183,29 @@ def test_a_run_whose_steps_are_done_finishes_at_once(run: Path) -> None:
     second = live(run, attempt=2, resume=first.newest())
     assert kinds(second.reports) == ["Doing", "Ready", "Finished"]
     assert second.of(Finished)[0].reason == "steps"
+
+
+def test_an_order_that_asks_for_a_sample_gets_it_before_its_checkpoint(run: Path) -> None:
+    order = SaveOrder(2, "step", "go", sample=True)
+    asked = {("step", 4): lambda: give_orders(run, 2, save=order)}
+    life = live(run, stop_after=9, acts=asked)
+    assert life.saved() == [(4, "signal", 2), (9, "stop", None)]
+    assert [sample.step for sample in life.of(Sample)] == [4]
+    here = [type(report).__name__ for report in life.reports if getattr(report, "step", 0) == 4]
+    assert here == ["Step", "Doing", "Sample", "Doing", "Checkpoint"]
+
+
+def test_a_trainer_that_waits_samples_at_the_step_that_it_has_saved_already(run: Path) -> None:
+    order = SaveOrder(3, "step", "go", sample=True)
+
+    def hold() -> None:
+        give_orders(run, 2, save=SaveOrder(2, "step", "go"), hold="inspection")
+
+    then = iter([(3, None, order, "inspection"), (4,)])
+    acts = {
+        ("step", 4): hold,
+        ("checkpoint", 4): lambda: give_orders(run, *next(then)),
+    }
+    life = live(run, stop_after=9, acts=acts)
+    assert life.saved() == [(4, "signal", 2), (4, "signal", 3), (9, "stop", None)]
+    assert [sample.step for sample in life.of(Sample)] == [4]

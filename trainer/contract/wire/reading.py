@@ -46,7 +46,9 @@ def read_orders(data: bytes) -> Orders:
         align, then = save.get("align"), save.get("then")
         if align not in ("step", "cadence") or then not in ("go", "exit"):
             raise WireError(f"cannot use save order {save!r}: align step|cadence, then go|exit")
-        order = SaveOrder(_int(save, "serial"), align, then)
+        order = SaveOrder(
+            _int(save, "serial"), align, then, _bool({"sample": False, **save}, "sample")
+        )
     hold = record.get("hold")
     if hold is not None and not isinstance(hold, str):
         raise WireError("cannot use orders: hold is neither text nor null")

@@ -145,11 +145,15 @@ class PhaseOrder(NamedTuple):
 
 
 class SaveOrder(NamedTuple):
-    """Write a checkpoint: at this step's end (``step``) or the cadence; then go on or exit."""
+    """Write a checkpoint: at this step's end (``step``) or the cadence; then go on or exit.
+
+    ``sample``: with a sample of that step before it.
+    """
 
     serial: int
     align: Literal["step", "cadence"]
     then: Literal["go", "exit"]
+    sample: bool = False
 
 
 class Orders(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from trainer.contract.wire.words import Orders, ReportName
+from trainer.contract.wire.words import Orders, ReportName, SaveOrder
 
 
 def format_report(report: ReportName, seq: int, at: float, **fields: object) -> bytes:
@@ -20,7 +20,15 @@ def format_orders(orders: Orders) -> bytes:
         "phases": [
             {"phase": p.phase, "steps": p.steps, "weights": dict(p.weights)} for p in orders.phases
         ],
-        "save": None if orders.save is None else orders.save._asdict(),
+        "save": None if orders.save is None else _save(orders.save),
         "hold": orders.hold,
     }
     return json.dumps(record, allow_nan=False).encode("ascii") + b"\n"
+
+
+def _save(save: SaveOrder) -> dict[str, object]:
+    """``sample`` stands there only where it is asked for: an older trainer need not know it."""
+    record: dict[str, object] = save._asdict()
+    if not save.sample:
+        del record["sample"]
+    return record
