@@ -62,7 +62,7 @@ def spawn(state: State, now: float) -> Turn:
     )
     step = point.step if point else 0
     state, kept = cut_at(state, step)
-    skip = newest.skip_of(number) if newest else 0
+    rolled, skip = newest.skip_of(number) if newest else (0, 0)
     attempt = Attempt(
         number,
         state.policy.number,
@@ -73,6 +73,7 @@ def spawn(state: State, now: float) -> Turn:
         step,
         step,
         skip=skip,
+        rolled=rolled,
     )
     state = replace(
         state,

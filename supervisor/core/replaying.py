@@ -1,6 +1,6 @@
 """What is told of steps that run again: whether they were equal, and whether they should be.
 
-After a rollback the data is another on purpose: there, equal steps are what is wrong.
+After a rollback the data is another on purpose: to be equal to what was rolled back is wrong.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Turn = tuple[State, list[Effect]]
 def tell_difference(state: State, attempt: Attempt, event: Recorded) -> list[Effect]:
     """The first step that is not equal."""
     text = f"replayed step {event.differed} is not equal: {event.difference}"
-    if attempt.skip:
+    if 0 < event.origin <= attempt.rolled:
         return [Say(f"{text}; as meant, the data of {attempt.skip} steps being skipped")]
     facts = {
         "attempt": attempt.number,
@@ -30,7 +30,7 @@ def tell_difference(state: State, attempt: Attempt, event: Recorded) -> list[Eff
 def tell_equal(attempt: Attempt, event: Recorded) -> list[Effect]:
     """An equal step after a rollback: the trainer took the very data that it was to skip."""
     equal, before = event.proved + event.consistent, attempt.proved + attempt.consistent
-    if not attempt.skip or not equal or before:
+    if not attempt.skip or not equal or before or not 0 < event.origin <= attempt.rolled:
         return []
     text = (
         f"the trainer does not skip data: attempt {attempt.number} was to draw and throw away "
@@ -45,7 +45,7 @@ def tell_replay(state: State) -> Turn:
     attempt = state.attempt
     if attempt is None or attempt.replay_told or attempt.replay_until <= attempt.resumed:
         return state, []
-    if attempt.skip:  # no replay
+    if attempt.skip and not attempt.proved + attempt.consistent:  # no replay
         return state, []
     facts = {
         "attempt": attempt.number,

@@ -108,9 +108,12 @@ class SealPoint:
     guards: GuardState | None = None
     skips: tuple[tuple[int, int], ...] = ()
 
-    def skip_of(self, attempt: int) -> int:
-        """How many steps' data the attempt with this number skips when it resumes from here."""
-        return next((steps for number, steps in reversed(self.skips) if number < attempt), 0)
+    def skip_of(self, attempt: int) -> tuple[int, int]:
+        """The attempt rolled back last before that of this number, and whose data that one skips.
+
+        As a number of steps; both are 0 where none was rolled back to here.
+        """
+        return next((mark for mark in reversed(self.skips) if mark[0] < attempt), (0, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,8 @@ class Attempt:
     ``last_step`` is the last step reported, ``at`` its trainer clock. ``rate`` is in
     steps/s, over the last ``rated`` seconds.
     ``replay_until`` is the last step that the ledger held when the attempt began; ``skip`` steps'
-    data it left out before its first step. ``back``: it is to be rolled back.
+    data it left out before its first step, since attempt ``rolled`` was rolled back to where it
+    began. ``back``: it is to be rolled back.
     """
 
     number: int
@@ -200,6 +204,7 @@ class Attempt:
     pace: Pace = UNMEASURED
     begun: PendingSeal | None = None
     skip: int = 0
+    rolled: int = 0
     back: Back | None = None
 
     @property

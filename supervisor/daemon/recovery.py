@@ -35,7 +35,7 @@ from supervisor.daemon.in_force import (
 from supervisor.daemon.named import named_phases
 from supervisor.daemon.opening import open_parts
 from supervisor.daemon.reckoning import reckon
-from supervisor.daemon.seeding import with_guards
+from supervisor.daemon.seeding import last_rolled, with_guards
 from supervisor.daemon.space import make_room
 from supervisor.daemon.unfinished import find, orders_left
 from supervisor.perform import Parts, read_intent, say
@@ -95,11 +95,23 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     cut = rewound.attempt if rewound else 0
     reckoning = reckon(run, policy.number, max(start.after, cut), state.seals)
     state = replace(state, restarts=reckoning.restarts)
-    found = find(parts, head, last, journal, reckoning.best, pidfd=left.pidfd if left else -1)
+    progress = max(
+        (seal.step for seal in seals if last is not None and seal.attempt == last.attempt),
+        default=-1,
+    )
+    found = find(
+        parts,
+        head,
+        last,
+        journal,
+        progress=progress > reckoning.best,
+        pidfd=left.pidfd if left else -1,
+    )
     # Where the newest is bad, an older one is gone back to: what ran since that one counts.
     since = seals[:BEFORE_USE][-1] if seals else None
+    left_behind = max(cut, last_rolled(run, seals))
     state = replace(
-        state, orders=orders_left(run), named=named_phases(run, since, policy.number, cut)
+        state, orders=orders_left(run), named=named_phases(run, since, policy.number, left_behind)
     )
     if found.attempt is not None:
         state = settings_of_attempt(_restored(state, found.attempt, head), run, last)

@@ -23,21 +23,18 @@ def with_guards(
 ) -> tuple[State, Attempt | None]:
     """What the guards knew at each of the state's seals, and where the fold of ``attempt`` begins.
 
-    ``head`` is the newest seal, whatever became of it. What is skipped at a seal is added, and
-    taken from a quarantined one that it be progress. Raises OSError, RefusedError.
+    ``head`` is the newest seal, whatever became of it. What is skipped at a seal is added. Raises
+    OSError, RefusedError.
     """
     folder = config.run / "checkpoints"
     skips = marks.skips(folder)
     if attempt is not None and attempt.resume is not None:
         told = skips.get(attempt.resume.seal, ())
-        skip = next((steps for number, steps in reversed(told) if number < attempt.number), 0)
-        attempt = replace(attempt, skip=skip)
+        marked = ((number, steps) for number, steps in reversed(told) if number < attempt.number)
+        rolled, skip = next(marked, (0, 0))
+        attempt = replace(attempt, rolled=rolled, skip=skip)
     if head is None:
         return state, attempt
-    if attempt is not None and head.digest in marks.quarantined(folder):
-        own = state.seals[0].point.step if state.seals else -1
-        made = attempt.sealed and own > max(state.restarts.best, attempt.resumed)
-        attempt = replace(attempt, sealed=made)
     known = known_at(config.ledger, state.settings.guards, head, _steps(state))
 
     def with_all(seals: tuple[SealPoint, ...]) -> tuple[SealPoint, ...]:
@@ -49,6 +46,15 @@ def with_guards(
     began = known.get(attempt.began, NOTHING_SEEN) if attempt is not None else NOTHING_SEEN
     seals, kept = with_all(state.seals), with_all(state.quarantined)
     return replace(state, seals=seals, quarantined=kept, guards=began), attempt
+
+
+def last_rolled(run: Path, seals: Sequence[SealRecord]) -> int:
+    """The last attempt that was rolled back to the newest of ``seals``, 0 without one.
+
+    Raises RefusedError.
+    """
+    told = marks.skips(run / "checkpoints").get(seals[0].digest, ()) if seals else ()
+    return told[-1][0] if told else 0
 
 
 def _steps(state: State) -> list[int]:

@@ -33,14 +33,14 @@ def find(
     newest: SealRecord | None,
     last: AttemptModel | None,
     journal: archive.PivotModel | None,
-    best: int,
     *,
+    progress: bool,
     pidfd: int = -1,
 ) -> Found:
     """Look for an attempt whose end is not recorded and a pivot that is not done.
 
-    ``best`` is the highest step that ended attempts sealed: a higher one is progress. ``pidfd`` is
-    the trainer's, where an earlier life in this process handed it over. Raises RefusedError where
+    ``progress``: the attempt has sealed a step higher than those that ended. ``pidfd`` is the
+    trainer's, where an earlier life in this process handed it over. Raises RefusedError where
     the trainer that lives does not belong to the newest seal.
     """
     attempt = None
@@ -50,8 +50,8 @@ def find(
         if last.ended is None:
             parts.child = take_over(identity, pidfd) if identity else None
             attempt = _unfinished(parts, newest, last, identity)
-            if attempt is not None and newest is not None and newest.step <= best:
-                attempt = replace(attempt, sealed=False)
+            if attempt is not None:
+                attempt = replace(attempt, sealed=attempt.sealed and progress)
     pivot = _pivot(parts.config, journal) if journal else None
     return Found(attempt, pivot, stop_unfinished=False)
 

@@ -139,6 +139,7 @@ def _record(parts: Parts, effect: Record) -> Event:
         outcome.consistent,
         outcome.differed,
         outcome.difference,
+        outcome.origin,
     )
 
 

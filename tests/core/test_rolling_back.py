@@ -203,10 +203,29 @@ def test_that_data_differs_behind_a_rollback_is_no_alarm() -> None:
     history.ready()
     before = alarms(history)
     history.steps(101, 101, recorded=False)
-    history.recorded(101, differed=101, difference="data")
+    history.recorded(101, differed=101, difference="data", origin=1)
     assert not history.journal("replay-differed")
     assert alarms(history) == before
     assert "as meant" in [effect.text for effect in history.all_of(Say)][-1]
+
+
+def test_an_attempt_that_skips_again_is_held_against_the_one_that_skipped_before() -> None:
+    history = running(100, state_of(BACK))
+    to_the_bad(history)
+    rolled(history)
+    history.spawned(ledger_step=155)
+    history.ready()
+    history.steps(101, 120)
+    history.end(status=-9)
+    history.wait()
+    history.spawned(ledger_step=120)
+    history.ready()
+    history.steps(101, 119, recorded=False)
+    history.recorded(119, proved=19, origin=2)
+    assert not history.journal("skip-ignored")
+    history.steps(120, 120, recorded=False)
+    history.recorded(120, differed=120, difference="loss", origin=2)
+    assert [facts["step"] for facts in history.journal("replay-differed")] == [120]
 
 
 def test_a_trainer_that_does_not_skip_is_named() -> None:
@@ -216,8 +235,8 @@ def test_a_trainer_that_does_not_skip_is_named() -> None:
     history.spawned(ledger_step=155)
     history.ready()
     history.steps(101, 105, recorded=False)
-    history.recorded(103, proved=3)
-    history.recorded(105, proved=2)
+    history.recorded(103, proved=3, origin=1)
+    history.recorded(105, proved=2, origin=1)
     assert history.journal("skip-ignored") == [{"attempt": 2, "skip": 55}]
     assert alarms(history).count("STEPKEEPER_SKIP") == 1
 

@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from supervisor.core.guard_rules import Divergence, Guards, Nonfinite, Plateau
+from supervisor.core.ladder import Action
 from supervisor.core.policy import Algorithm, Arm, Policy, Unit
 from supervisor.core.restarting import RestartPolicy
 from supervisor.core.retention import Retention
@@ -21,7 +25,14 @@ POLICY = Policy(1, "1" * 32, Algorithm.UCB1, Unit.SHARE, ARMS)
 TIGHTER = tuple(replace(arm, cap=0.5) for arm in ARMS)
 POLICIES = (POLICY, replace(POLICY, number=2, digest="2" * 32, arms=TIGHTER))
 KEPT = Retention(keep_last=2, keep_every=0, keep_audit=1)  # as little as may be
+RULES = Guards(
+    Nonfinite(Action.ROLL_BACK),
+    divergence=Divergence(window=1000),
+    plateau=Plateau(steps=1000),
+    quarantine_steps=60,
+)
 SETTINGS = Settings(cadence=100, retention=KEPT, restart=RestartPolicy(give_up_after=1e9))
+GUARDED = replace(SETTINGS, guards=RULES)
 FAILS = {
     "spawn fails": 0.05,
     "seal fails": 0.02,
@@ -33,7 +44,7 @@ FAILS = {
 }
 
 
-def mishaps(rate: float, **more: float) -> Chances:
+def mishaps(rate: float, **more: Any) -> Chances:  # noqa: ANN401 - by name
     return Chances(
         trainer_killed=0.0004 * rate,
         trainer_stopped=0.0002 * rate,
@@ -142,6 +153,22 @@ def test_3000_steps_whose_replays_differ_and_whose_reports_have_gaps(seed: int) 
     world.run()
     holds_at_the_end(world, exact=False)
     assert world.disk.told("replay-differed")
+
+
+@pytest.mark.parametrize("seed", range(300, 304))
+def test_3000_steps_whose_data_loses_the_loss_here_and_there_are_rolled_back(seed: int) -> None:
+    places = random.Random(seed).sample(range(150, 2900), 5)  # noqa: S311 - chance that can be repeated
+    lost = frozenset(place + more for place in places for more in range(3))
+    chances = mishaps(1.0 if seed % 2 else 4.0, pivot=0.0006, cancel=0.0004, lost=lost)
+    world = World(POLICIES, chances, seed=seed, steps=3000, settings=GUARDED)
+    world.run()
+    holds_at_the_end(world, exact=False)
+    ledger = world.disk.ledger
+    canonical = [ledger.lines[entry - 1] for entry in ledger.canonical[1:]]
+    assert {line.facts[1] for line in canonical} == {""}
+    assert world.disk.told("rolled-back")
+    assert any(record.skip for record in world.disk.attempts.values())
+    assert not world.disk.told("skip-ignored")
 
 
 @pytest.mark.parametrize("seed", range(200, 206))

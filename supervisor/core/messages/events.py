@@ -38,6 +38,7 @@ class Recorded:
 
     ``proved`` steps equalled an earlier attempt's line, ``consistent`` ones did so without a data
     digest. ``differed`` names the first replayed step whose facts were not equal, or is None.
+    ``origin`` is the earlier attempt whose line was compared last, 0 where none was.
     """
 
     attempt: int
@@ -46,6 +47,7 @@ class Recorded:
     consistent: int
     differed: int | None
     difference: str
+    origin: int = 0
 
 
 @dataclass(frozen=True, slots=True)

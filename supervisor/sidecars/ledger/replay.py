@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
     ``position`` is the end of the canonical line of the last one. ``proved`` of them equalled an
     earlier attempt's line, ``consistent`` ones too but without a data digest. ``differed`` is the
     first one whose facts were not equal, or None, and ``difference`` says how. ``appended`` lines
-    were added by this call.
+    were added by this call. ``origin`` is the earlier attempt whose line was compared last, or 0.
     """
 
     position: LedgerPosition
@@ -31,6 +31,7 @@ class Outcome(NamedTuple):
     differed: int | None = None
     difference: str = ""
     appended: int = 0
+    origin: int = 0
 
 
 class Standing(NamedTuple):
@@ -107,7 +108,15 @@ class Lockstep:
 class Replay:
     """Compares an attempt's steps with the lines that stand, and counts what came out."""
 
-    __slots__ = ("_attempt", "_policy", "consistent", "differed", "difference", "proved")
+    __slots__ = (
+        "_attempt",
+        "_policy",
+        "consistent",
+        "differed",
+        "difference",
+        "origin",
+        "proved",
+    )
 
     def __init__(self, attempt: int, policy: int) -> None:
         self._attempt = attempt
@@ -116,6 +125,7 @@ class Replay:
         self.consistent = 0
         self.differed: int | None = None
         self.difference = ""
+        self.origin = 0
 
     def repeats(self, step: Step, standing: Standing) -> bool:
         """Whether the step adds nothing: it equals the line, or the line is this attempt's own."""
@@ -125,6 +135,8 @@ class Replay:
             data(step).encode("ascii"), line.find(b",", len(head))
         )
         own = segment.attempt == self._attempt
+        if not own:
+            self.origin = segment.attempt
         if own and segment.voided and step.step == segment.first:
             # The steps of this attempt are gone through again: what was found then still holds.
             self._differ(step, segment.difference or "it took the place of an earlier line")

@@ -163,6 +163,7 @@ class Ledger:
             replay.differed,
             replay.difference,
             len(rest),
+            replay.origin,
         )
 
     def losses(self, first: int, last: int) -> dict[int, float | str]:

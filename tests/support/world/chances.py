@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Chances:
-    """How likely each mishap is: at every move, for a new attempt, or at the effect it names."""
+    """How likely each mishap is: at every move, for a new attempt, or at the effect it names.
+
+    ``lost`` is data, by its place in the order, whose loss is no number.
+    """
 
     trainer_killed: float = 0.0
     trainer_stopped: float = 0.0
@@ -25,4 +28,5 @@ class Chances:
     differs: float = 0.0
     ignores_exit: float = 0.0
     gap: float = 0.0
+    lost: frozenset[int] = frozenset()
     fails: dict[str, float] = field(default_factory=dict)

@@ -31,6 +31,7 @@ class Outcome(NamedTuple):
     position: LedgerPosition
     proved: int
     differed: int | None
+    origin: int = 0
 
 
 class Ledger:
@@ -60,7 +61,7 @@ class Ledger:
     def record(self, attempt: int, policy: int, steps: tuple[Step, ...]) -> Outcome:
         """Take steps in: equal ones prove a replay, from the first difference on all are added."""
         assert attempt == self._attempt, f"attempt {attempt} recorded in {self._attempt}'s life"
-        proved, differed = 0, None
+        proved, differed, origin = 0, None, 0
         for step in steps:
             number = step.step
             facts = (step.loss, step.nonfinite, step.arm, step.lr, step.data, policy)
@@ -72,6 +73,7 @@ class Ledger:
                         differed = number
                     assert stands.facts == facts, f"attempt {attempt} told two things of {number}"
                     continue
+                origin = stands.attempt
                 if stands.facts == facts:
                     proved += 1
                     continue
@@ -80,18 +82,22 @@ class Ledger:
                 del self.canonical[number:]
             self.lines.append(Line(number, facts, attempt))
             self.canonical.append(len(self.lines))
-        return Outcome(self.position(steps[-1].step), proved, differed)
+        return Outcome(self.position(steps[-1].step), proved, differed, origin)
 
 
 @dataclass
 class Bin:
-    """A visible checkpoint; ``phase`` is what its companion holds of the phase in progress."""
+    """A visible checkpoint; ``phase`` is what its companion holds of the phase in progress.
+
+    ``drawn`` steps' data were taken by then.
+    """
 
     step: int
     sha256: str
     attempt: int
     phase: dict[str, Any] | None
     good: bool
+    drawn: int = 0
 
 
 class SealFile(NamedTuple):
@@ -119,6 +125,7 @@ class AttemptRecord:
     started: float
     end: dict[str, Any] | None = None
     closed: float = 0.0
+    skip: int = 0
 
     @property
     def resumed(self) -> int:
@@ -160,11 +167,17 @@ class Disk:
     journal: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     pins: dict[int, str] = field(default_factory=dict)
     rejected: set[str] = field(default_factory=set)
+    quarantined: dict[str, str] = field(default_factory=dict)
+    skips: dict[str, dict[int, int]] = field(default_factory=dict)
     seal_number: int = 0
     started_after: int = 0  # the operator's last start came behind this attempt
 
     def lineage(self) -> list[SealFile]:
         """Seals that can be resumed from, newest first, as the catalogue walks them."""
+        return [seal for seal in self.usable() if seal.point.seal not in self.quarantined]
+
+    def usable(self) -> list[SealFile]:
+        """The same, and those that are quarantined."""
         found = [self.seals[step] for step in sorted(self.seals, reverse=True)]
         for later, earlier in pairwise(found):
             assert later.previous == earlier.point.seal, "a seal of another history is in the way"

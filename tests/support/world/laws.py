@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from supervisor.core.bandit import BanditState, count_steps, finish_phase, fresh
+from supervisor.core.guards import GuardState
 from supervisor.core.messages import (
     Effect,
     Event,
@@ -27,7 +28,7 @@ FORWARD = {
     PivotStage.INSTALLED: {PivotStage.INSTALLED, PivotStage.FINISHING},
     PivotStage.FINISHING: {PivotStage.FINISHING, PivotStage.INSTALLED, None},
 }
-EXITS = {0, 1, 10}
+EXITS = {0, 1, 10, 11, 12}
 
 
 class Laws:
@@ -46,6 +47,7 @@ class Laws:
         self._phases: dict[tuple[int, int], PhaseOrder] = {}
         self._folds: dict[int, tuple[int, BanditState]] = {}
         self._left = False
+        self._guards: dict[str, GuardState] = {}
 
     def restart(self) -> None:
         """Another supervisor begins."""
@@ -55,6 +57,7 @@ class Laws:
         """The laws of one turn."""
         self.events += 1
         self._of_life(after)
+        self._of_guards(after)
         self._of_pivot(before if event is not None else after, after)
         if self._left:
             assert all(type(effect).__name__ == "Answer" for effect in effects), effects
@@ -98,6 +101,17 @@ class Laws:
             assert state.attempt.ending is not None
             assert state.pending or not state.attempt.settled
 
+    def _of_guards(self, state: State) -> None:
+        """What the guards knew at a seal is the same whoever tells it; no suspect is chosen."""
+        for seal in (*state.seals, *state.quarantined):
+            if seal.guards is not None:
+                known = self._guards.setdefault(seal.point.seal, seal.guards)
+                assert known == seal.guards, f"the guards knew two things at {seal.point.step}"
+        steps = [seal.point.step for seal in state.quarantined]
+        assert steps == sorted(set(steps), reverse=True), f"quarantined {steps}"
+        clean = {seal.point.step for seal in state.seals}
+        assert not clean & set(steps), "one is both clean and quarantined"
+
     def _of_pivot(self, before: State, after: State) -> None:
         was = before.pivot.stage if before.pivot else None
         now = after.pivot.stage if after.pivot else None
@@ -108,14 +122,17 @@ class Laws:
         if now in (PivotStage.STOPPING, PivotStage.STOPPED):
             assert after.life in (Life.IDLE, Life.LEAVING)
             assert after.seals[0].point == after.pivot.pin, "the pin is not the newest seal"
-            self._is_far_enough(after.pivot, after.settings.cadence)
+            self._is_far_enough(after, after.pivot)
         elif now is PivotStage.INSTALLED:
             self._goes_on_from_the_pin(after, after.pivot)
 
-    def _is_far_enough(self, pivot: Pivot, cadence: int) -> None:
+    def _is_far_enough(self, after: State, pivot: Pivot) -> None:
         """A pin is at the boundary after the request or beyond, or answers the order itself."""
         assert pivot.pin is not None
+        cadence = after.settings.cadence
         due = -(-pivot.asked_step // cadence) * cadence
+        if any(seal.point.step >= due for seal in after.quarantined):
+            return  # it was saved in time, and something older had to be the pin
         if pivot.honoured is not None:
             due = pivot.honoured
         elif pivot.when == "now":

@@ -7,6 +7,8 @@ from dataclasses import replace
 from supervisor.core.bandit import fresh
 from supervisor.core.beginning import Found
 from supervisor.core.coherence.gate import known_at
+from supervisor.core.guards import NOTHING_SEEN
+from supervisor.core.guards import seed as seed_guards
 from supervisor.core.messages import Cause, ReportsPosition
 from supervisor.core.policy import Policy
 from supervisor.core.proving import BEFORE_USE
@@ -21,7 +23,7 @@ from supervisor.core.state import (
     State,
 )
 from tests.support.world.disk import AttemptRecord, Disk, SealFile
-from trainer.contract.wire import Phase, PhaseOrder
+from trainer.contract.wire import Phase, PhaseOrder, Step
 
 STAGES = {
     "requested": PivotStage.REQUESTED,
@@ -35,7 +37,9 @@ def recover(
 ) -> tuple[State, Found]:
     """The state from the newest seal, and what lived on after it."""
     seals = disk.lineage()[:KEPT_SEALS]
+    head = disk.seals[max(disk.seals)] if disk.seals else None
     points = tuple(SealPoint(seal.point, seal.policy, seal.bandit, proved=False) for seal in seals)
+    rolled = max(disk.skips.get(seals[0].point.seal, {}), default=0) if seals else 0
     policy = _in_force(disk)
     last = disk.attempts[max(disk.attempts)] if disk.attempts else None
     if not disk.intent or disk.intent.get("done"):
@@ -59,25 +63,77 @@ def recover(
         seals=points,
         orders=disk.orders,
         gate=known_at(disk.gate, points[0].point.step if points else 0),
-        named=_named(disk, seals[:BEFORE_USE][-1] if seals else None, policy.number),
+        named=_named(disk, seals[:BEFORE_USE][-1] if seals else None, policy.number, rolled),
         restarts=replace(restarts, best=best),
     )
     attempt = None
     if last is not None and last.end is None:
-        attempt = _unfinished(disk, seals[0] if seals else None, last, now)
-        attempt = replace(attempt, sealed=attempt.sealed and seals[0].point.step > told)
-        if not seals or seals[0].policy != attempt.policy:
+        attempt = _unfinished(disk, head, last, now)
+        own = bool(seals) and seals[0].attempt == last.attempt
+        attempt = replace(attempt, sealed=own and seals[0].point.step > told)
+        if head is None or head.policy != attempt.policy:
             bandit = fresh(policy, live, seed + policy.number, before, attempt.began)
             state = replace(state, bandit=bandit)
+        else:
+            state = replace(state, bandit=head.bandit)
+    state = replace(state, sealed_before=head is not None)
+    state, attempt = _guarded(state, disk, attempt, head)
     stop = disk.intent.get("want") == "stop" and not disk.intent.get("done")
     return state, Found(attempt, _pivot(disk), stop_unfinished=stop, waited=waited)
 
 
-def _named(disk: Disk, newest: SealFile | None, policy: int) -> tuple[PhaseOrder, ...]:
+def _guarded(
+    state: State, disk: Disk, attempt: Attempt | None, head: SealFile | None
+) -> tuple[State, Attempt | None]:
+    """What the guards knew, from the ledger's canonical lines, and what the marks say."""
+    rules = state.settings.guards
+    kept = [seal for seal in disk.usable() if seal.point.seal in disk.quarantined]
+    suspects = tuple(SealPoint(s.point, s.policy, s.bandit, proved=False) for s in kept)
+    state = replace(state, quarantined=suspects)
+    if attempt is not None and attempt.resume is not None:
+        marks = disk.skips.get(attempt.resume.seal, {})
+        before = [number for number in sorted(marks) if number < attempt.number]
+        if before:
+            attempt = replace(attempt, skip=marks[before[-1]], rolled=before[-1])
+    if head is None:
+        return state, attempt
+    steps = [seal.point.step for seal in (*state.seals, *suspects)]
+    far = min(head.point.step - sorted(steps, reverse=True)[:2][-1], rules.tail) if steps else 0
+    first = max(1, head.point.step - far - rules.tail + 1)
+    known = seed_guards(rules, _lines(disk, first, head), [head.point.step, *steps])
+
+    def told(seal: SealPoint) -> SealPoint:
+        skips = tuple(sorted(disk.skips.get(seal.point.seal, {}).items()))
+        return replace(seal, guards=known.get(seal.point.step), skips=skips)
+
+    began = known.get(attempt.began) if attempt is not None else None
+    return replace(
+        state,
+        seals=tuple(map(told, state.seals)),
+        quarantined=tuple(map(told, suspects)),
+        guards=began or NOTHING_SEEN,
+    ), attempt
+
+
+def _lines(disk: Disk, first: int, head: SealFile) -> list[Step]:
+    """What stood up to the line of the newest seal."""
+    found: list[Step] = []
+    lowest = head.point.step + 1
+    for line in reversed(disk.ledger.lines[: head.ledger.entries]):
+        if line.step < first:
+            break
+        if line.step < lowest:
+            loss, word, arm, *_ = line.facts
+            found.append(Step(0, 0.0, line.step, loss, word, arm, 0.0, "", 0, ()))
+            lowest = line.step
+    return found[::-1]
+
+
+def _named(disk: Disk, newest: SealFile | None, policy: int, rolled: int) -> tuple[PhaseOrder, ...]:
     """Phases that ended attempts reported after the newest seal."""
     found: dict[int, PhaseOrder] = {}
     for number, record in sorted(disk.attempts.items()):
-        first = newest.attempt if newest else 1
+        first = max(newest.attempt if newest else 1, rolled + 1)
         if number < first or record.end is None or record.policy != policy:
             continue
         skip = newest.reports.seq if newest is not None and newest.attempt == number else 0

@@ -54,7 +54,7 @@ class World:
         self.settings = settings
         self.live = frozenset(arm.name for arm in policies[0].arms)
         self.disk = Disk({policies[0].number: policies[0]})
-        exact = not (chances.differs or not orders)
+        exact = not (chances.differs or not orders or chances.lost)
         self.laws = Laws(self.disk, self.live, seed, exact=exact)
         self.now = 1000.0
         self.trainer: Trainer | None = None
@@ -156,6 +156,8 @@ class World:
             self.exits.append(self.supervisor.exit)
             self._left = True
             self._count(f"exit {self.supervisor.exit}")
+            if self.supervisor.exit == 11:
+                self.disk.quarantined.clear()  # the operator vouches for all of them
             self._judge_exit(self.supervisor)
             self.supervisor = None
 
@@ -169,7 +171,7 @@ class World:
     def _start_supervisor(self) -> None:
         self.laws.restart()
         state, found = recover(self.disk, self.settings, self.live, self._seed, self.now)
-        newest = state.seals[0].point.seal if state.seals else ""
+        newest = self.disk.seals[max(self.disk.seals)].point.seal if self.disk.seals else ""
         writer = Writer(self.disk, self._fails, self._spawn, newest)
         if found.attempt is not None and self.trainer is not None and self.trainer.alive:
             assert self.trainer.attempt == found.attempt.number
@@ -209,6 +211,7 @@ class World:
             gap_at=step + rng.randint(2, cadence) if self._happens(chances.gap) else 0,
             fuse=rng.randint(1, 3 * cadence) if self._happens(chances.fuse) else 0,
             poison=self.poison,
+            lost=chances.lost,
             blind=now < self.blind_until,
         )
         self.trainer = Trainer(self.disk, attempt, self._seed, habits, now)

@@ -48,6 +48,7 @@ class Habits:
     fuse: int = 0  # dies at this point of its life; 0: never by itself
     poison: int = 0  # fails once it has reported this step
     blind: bool = False  # fails before it has read its checkpoint
+    lost: frozenset[int] = frozenset()  # data whose loss is no number, by their place in the order
 
 
 class _DeadError(Exception):
@@ -80,6 +81,7 @@ class Trainer:
         self._now = now
         self._buffer: list[Report] = []
         self._resume = disk.attempts[attempt].resume
+        self._drawn = 0
         self._saves = Saves(CheckpointSettings(every_steps=habits.cadence, sigusr1=habits.sigusr1))
         self._phase: Running | None = None
         self._waiting_since: float | None = None
@@ -157,6 +159,8 @@ class Trainer:
             assert found.good, "the trainer loads a bad checkpoint"
             self.step = self.saved = found.step
             self._phase = read_phase(found.phase)
+            self._drawn = found.drawn
+        self._drawn += self._disk.attempts[self.attempt].skip
         if self.habits.orders:
             self._phase = rejoin(self._phase, self._disk.orders, self.step)
         self.began = self.step
@@ -202,12 +206,14 @@ class Trainer:
         return "stop" if self._stop else ""
 
     def _one_step(self) -> None:
+        before = self.step
         self.step += 1
         self._now += SECONDS_A_STEP
         step, phase = self.step, self._phase
         if step == self.habits.gap_at:
             self.step = step = step + 1
-        bits = mix(self._seed * 1_000_003 + step)
+        self._drawn += step - before
+        bits = mix(self._seed * 1_000_003 + self._drawn)
         arm = self._draw(bits / 2**64)
         loss = 2.0 + 400.0 / (step + 100) + (bits & 1023) / 10240 + 0.01 * (ord(arm[0]) & 15)
         if 0 < self.habits.differs_from <= step:
@@ -217,7 +223,9 @@ class Trainer:
             number = phase.number
             phase.done += 1
             phase.served(arm, loss)
-        self._say(Step, step, loss, "", arm, 3e-4, f"{bits ^ ord(arm[0]):016x}", number, ())
+        lost = self._drawn in self.habits.lost
+        told = (None, "nan") if lost else (loss, "")
+        self._say(Step, step, *told, arm, 3e-4, f"{bits ^ ord(arm[0]):016x}", number, ())
         if step == self.habits.poison:
             self.flush()
             self._die(1)
@@ -270,7 +278,9 @@ class Trainer:
             good = self.step not in self.habits.bad
             digest = f"{mix(self._seed + 7 * self.step + 1_000_003 * self.attempt):064x}"
             assert self.step not in self._disk.seals, f"step {self.step} is sealed already"
-            self._disk.bins[self.step] = Bin(self.step, digest, self.attempt, phase, good)
+            self._disk.bins[self.step] = Bin(
+                self.step, digest, self.attempt, phase, good, self._drawn
+            )
             self.saved = self.step
             self._point()
         if new or due.save is not None:

@@ -24,6 +24,7 @@ from supervisor.core.messages import (
     KeepIntent,
     KeepSamples,
     LeaveTerminal,
+    Lift,
     Pin,
     Record,
     Recorded,
@@ -36,6 +37,7 @@ from supervisor.core.messages import (
     Seal,
     Sealed,
     SignalTrainer,
+    Skip,
     Spawn,
     Spawned,
     SpawnFailed,
@@ -121,6 +123,10 @@ class Writer:
                 disk.pins.pop(effect.step, None)
             case Reject():
                 disk.rejected.add(effect.seal)
+            case Lift():
+                disk.quarantined.pop(effect.seal, None)
+            case Skip():
+                disk.skips.setdefault(effect.seal, {})[effect.attempt] = effect.steps
             case EndLeft():
                 assert self.trainer is None or not self.trainer.alive, "it would be ended too"
             case Say() | LeaveTerminal():
@@ -140,7 +146,8 @@ class Writer:
                 seal.point.seal,
                 seal.attempt,
                 audit=seal.save is not None,
-                good=seal.point.seal not in disk.rejected,
+                good=seal.point.seal not in disk.rejected | disk.quarantined.keys(),
+                suspect=seal.point.seal in disk.quarantined.keys() - disk.rejected,
             )
             for step, seal in disk.seals.items()
             if step in disk.bins
@@ -161,7 +168,13 @@ class Writer:
         outcome = self._disk.ledger.record(effect.attempt, effect.policy, effect.steps)
         difference = "" if outcome.differed is None else "loss"
         return Recorded(
-            effect.attempt, outcome.position, outcome.proved, 0, outcome.differed, difference
+            effect.attempt,
+            outcome.position,
+            outcome.proved,
+            0,
+            outcome.differed,
+            difference,
+            outcome.origin,
         )
 
     def _seal(self, effect: Seal) -> Writing:
@@ -175,6 +188,8 @@ class Writer:
         assert step not in disk.seals, f"step {step} is sealed twice"
         disk.seal_number += 1
         point = ResumePoint(step, verdict.sha256, f"{disk.seal_number:064x}")
+        if effect.suspect:
+            disk.quarantined[point.seal] = effect.suspect
         disk.seals[step] = SealFile(
             point,
             effect.attempt,
@@ -197,6 +212,10 @@ class Writer:
         assert effect.orders.save is None, "an attempt begins with an order to save"
         if self.chance("spawn fails"):
             return SpawnFailed(effect.attempt, "cannot start the trainer: no such program")
+        marks = disk.skips.get(resume.seal, {}) if resume else {}
+        told = [marks[number] for number in sorted(marks) if number < effect.attempt]
+        assert effect.skip == (told[-1] if told else 0), "another skip than was marked"
+        assert resume is None or resume.seal not in disk.quarantined, "a suspect is chosen"
         above = resume.step if resume else -1
         for step in sorted((s for s in disk.seals if s > above), reverse=True):
             del disk.seals[step]
@@ -209,6 +228,7 @@ class Writer:
         record = AttemptRecord(
             effect.attempt, effect.policy, resume, disk.ledger.step, started=self.now
         )
+        record.skip = effect.skip
         disk.attempts[effect.attempt] = record
         yield
         self._give(effect.orders)
