@@ -1,4 +1,4 @@
-"""Two minutes of every fault that we know on a real run; ``python -m tests.chaos`` takes longer."""
+"""A minute of every fault that we know on a real run; ``python -m tests.chaos`` takes longer."""
 
 from __future__ import annotations
 

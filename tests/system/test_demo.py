@@ -245,7 +245,9 @@ def test_on_a_terminal_it_draws_a_bar_in_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough)]
+)
 def test_an_interrupted_demo_stops_the_run_with_a_checkpoint(
     start: Callable[..., Demo], number: signal.Signals
 ) -> None:

@@ -215,7 +215,7 @@ def test_a_fork_that_dies_leaves_no_run_or_a_whole_one(
     """And the next try makes it, whatever was left; the parent never changes."""
     before = content(parent)
     new = Run(tmp_path / "new")
-    for at in range(1, MOST_CALLS, 1 if thorough else 12):
+    for at in range(1, MOST_CALLS, 1 if thorough else 19):
         words = ("fork", parent.path, new.path, "--step", 100)
         alive = not killed_at(at, tmp_path / "count", *words)
         assert content(parent) == before, at

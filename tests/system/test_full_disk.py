@@ -200,7 +200,7 @@ def test_a_stop_without_any_room_ends_and_the_next_start_finishes_it(
     assert daemon.cli("audit", "{run}").returncode == 0
 
 
-@pytest.mark.parametrize("room", ["later", "meanwhile"])
+@pytest.mark.parametrize("room", ["later", pytest.param("meanwhile", marks=pytest.mark.thorough)])
 def test_a_supervisor_killed_on_a_full_disk_is_followed_by_one_that_waits_for_room(
     start: Start, room: str
 ) -> None:

@@ -228,7 +228,7 @@ def test_a_pivot_survives_the_death_of_the_supervisor_before_any_write(
     supervise: Supervise, tmp_path: Path, *, thorough: bool
 ) -> None:
     """At rest: a stopped run with a requested pivot, its supervisor killed at each call in turn."""
-    base = supervise(scripted(every=100, rate=1000), every=100).start()
+    base = supervise(scripted(every=100, rate=250), every=100).start()
     base.until_seal(100)
     assert base.stop() == 0
     journal = {
@@ -242,7 +242,7 @@ def test_a_pivot_survives_the_death_of_the_supervisor_before_any_write(
         "requested": "2026-01-01T00:00:00.000Z",
     }
     (base.run.path / "pivot.json").write_text(json.dumps(journal))
-    for at in range(1, MOST_CALLS, 1 if thorough else 7):
+    for at in range(1, MOST_CALLS, 1 if thorough else 13):
         run = copy_of(base.run, tmp_path / f"killed-{at}")
         daemon = Daemon(run)
         try:
@@ -261,7 +261,8 @@ def test_a_pivot_survives_the_death_of_the_supervisor_before_any_write(
         shutil.rmtree(run.path)
         if survived and int((tmp_path / f"killed-{at}.count").read_text()) < at:
             break
-    assert 20 < at < MOST_CALLS - 7
+    assert survived
+    assert at > 20
 
 
 STAGES = "pivot.json,certificate,policies,policy.toml,orders.json"
@@ -273,8 +274,8 @@ def test_a_live_pivot_survives_the_death_of_the_supervisor_at_each_stage(
     supervise: Supervise, *, thorough: bool
 ) -> None:
     """With a training trainer: killed at each call on the files that carry the stages."""
-    for at in range(1, 40, 1 if thorough else 6):
-        daemon = supervise(scripted(every=50, rate=300), every=50)
+    for at in range(1, 40, 1 if thorough else 9):
+        daemon = supervise(scripted(every=50, rate=150), every=50)
         run = daemon.run
         process = dying(run, at, STAGES)
         try:

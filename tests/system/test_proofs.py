@@ -84,7 +84,15 @@ def damaged(daemon: Daemon) -> list[str]:
     return [line.split("/")[-1].split(".")[0] for line in lines if line.startswith("FAULT")]
 
 
-@pytest.mark.parametrize("spoil", [flip, zero, lose_companion, spoil_companion])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        flip,
+        pytest.param(zero, marks=pytest.mark.thorough),
+        lose_companion,
+        pytest.param(spoil_companion, marks=pytest.mark.thorough),
+    ],
+)
 def test_the_next_older_one_is_used_where_the_newest_is_not_as_it_was_sealed(
     kept: Daemon, spoil: Spoil
 ) -> None:

@@ -273,7 +273,7 @@ def test_a_rewind_survives_death_before_any_durable_call(
 ) -> None:
     """Either nothing was begun, or the next start completes it; the audit is clean throughout."""
     outcomes = set()
-    for at in range(1, MOST_CALLS, 1 if thorough else 19):
+    for at in range(1, MOST_CALLS, 1 if thorough else 31):
         run = copy_of(ended, tmp_path / f"killed-{at}")
         alive = not killed_at(at, tmp_path / "count", "rewind", run.path, "--step", 100, "--yes")
         assert faults(run) == [], at
