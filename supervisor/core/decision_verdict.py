@@ -95,7 +95,9 @@ def _missing(found: Recomputed) -> Iterator[str]:
 
 def _of_step(found: Recomputed, recorded: Recorded, drawn: Draw | None) -> Iterator[str]:
     if drawn is not None and not drawn.holds:
-        if drawn.arm != recorded.arm:
+        if not 0.0 <= drawn.number < 1.0:
+            yield f"the draw {drawn.number!r} is no number from 0 to 1"
+        elif drawn.arm != recorded.arm:
             yield (
                 f"the draw {drawn.number!r} falls to {drawn.arm} ({drawn.low:.6f} to "
                 f"{drawn.high:.6f}), and {recorded.arm} served"

@@ -72,7 +72,9 @@ def _drawn(
     at = _index(sizes, number * total)
     name, own = rest[at][0], sizes[at] / total
     low, high = sum(sizes[:at]) / total, sum(sizes[: at + 1]) / total
-    holds = name == served and 0.0 <= number < 1.0 and propensity in (None, own)
+    # A trainer that tells none is given the share itself, which need not be w / sum to the bit.
+    told = propensity in (None, own) or (propensity == sizes[at] and not left_out)
+    holds = name == served and 0.0 <= number < 1.0 and told
     return Draw(number, name, low, high, own, left_out, holds)
 
 

@@ -1,4 +1,4 @@
-"""Single reports out of an attempt's ``reports.jsonl``: its phases, and one step; not all lines."""
+"""Single reports out of an attempt's ``reports.jsonl``: phases, a step, a save; not all lines."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trainer.contract.wire import Phase, Step, WireError, read_report
+from trainer.contract.wire import Checkpoint, Phase, Step, WireError, read_report
 
+_CHECKPOINT = b'"checkpoint"'
 _PHASE = re.compile(rb'"report"\s*:\s*"phase"')
 
 
@@ -38,6 +39,18 @@ def step(path: Path, number: int) -> Step | None:
             report = _read(line)
             if isinstance(report, Step) and report.step == number:
                 return report
+    return None
+
+
+def last_save(path: Path) -> float | None:
+    """Seconds that the newest checkpoint took, or None where none is reported. Raises OSError."""
+    with _mapped(path) as data:
+        end = data.rfind(b"\n") + 1
+        while (at := data.rfind(_CHECKPOINT, 0, end)) >= 0:
+            report = _read(_line_at(data, at)[0])
+            if isinstance(report, Checkpoint):
+                return report.seconds
+            end = at
     return None
 
 

@@ -38,3 +38,11 @@ def test_an_arm_that_failed_is_left_out_and_the_others_share_its_part() -> None:
     none = draw(MIX, 0.2, "d", 0.75, failed=("c",))
     assert none is not None
     assert not none.holds
+
+
+def test_a_share_told_in_place_of_its_part_of_the_sum_holds() -> None:
+    thirds = (("a", 0.1), ("b", 0.2), ("c", 0.7 - 2e-16))
+    assert 0.2 / sum(weight for _, weight in thirds) != 0.2
+    found = draw(thirds, 0.2, "b", 0.2)
+    assert found is not None
+    assert found.holds

@@ -157,14 +157,14 @@ class Trainer:
         loss = round(2.0 + 400.0 / (step + 100) + 0.1 * noise + 0.01 * len(arm), 6)
         if 0 < options.differ_from <= step:
             loss = round(loss + 0.001, 6)
-        digest = f"{mix(self.draws.draws ^ step):016x}"
+        digest = "" if options.no_data else f"{mix(self.draws.draws ^ step):016x}"
         bad = step == options.nan_at or self.draws.within(options.nan_draws)
         written = options.nan_as if bad else repr(loss)
         word = "nan" if written == "null" else ""
         line = (
             f'"report":"step","at":{time.perf_counter():.6f},"step":{step},"loss":{written},'
             f'"nonfinite":"{word}","arm":"{arm}","lr":0.0003,'
-            f'"data":"{"" if options.no_data else digest}","phase":{self.phase.get("phase", 0)}}}'
+            f'"data":"{digest}","phase":{self.phase.get("phase", 0)}{self.draws.told(options)}}}'
         )
         self.misbehave(line)
         self.reports.add(line, loss)

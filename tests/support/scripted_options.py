@@ -26,6 +26,7 @@ SETTINGS: dict[str, int | float | str | bool] = {
     "mute": False,  # draws no sample, whatever is asked for
     "no_companion": False,
     "no_data": False,  # no data digest: replayed steps are consistent, not proved
+    "tell_draws": False,  # each step reports the number that drew its arm
     "forget_draws": False,  # resumes with the draws of a start from nothing
     "no_final": False,  # no checkpoint at the last step
     "buffer": 1,  # report lines in one write

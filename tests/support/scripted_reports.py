@@ -6,6 +6,7 @@ import json
 import os
 import time
 from select import select
+from types import SimpleNamespace
 
 _MASK = (1 << 64) - 1
 
@@ -101,6 +102,10 @@ class Draws:
         for _ in range(steps):
             self.draws = mix(self.draws)
         self.count += steps
+
+    def told(self, options: SimpleNamespace) -> str:
+        """The number that drew the step's arm, as a field more of its report where asked for."""
+        return f',"draw":{self.draws / (1 << 64)!r}' if options.tell_draws else ""
 
     def within(self, span: str) -> bool:
         """Whether what was taken last is in a span such as ``150-152``; nothing is in ``""``."""
