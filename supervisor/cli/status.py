@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import tomllib
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +15,7 @@ from supervisor import clock
 from supervisor.cli import printing, standing
 from supervisor.cli.parameters import Json, Run, existing
 from supervisor.cli.samples import standing_of
+from supervisor.cli.status_arms import arms_of
 from supervisor.cli.status_gate import gate_alarms
 from supervisor.cli.status_guards import alarms, guards_of
 from supervisor.cli.status_hooks import alarms as hook_alarms
@@ -113,9 +113,9 @@ def gather(run: Path) -> dict[str, Any]:
         "hold": bool(intent.get("hold")),
         "limits": time_left(run, live, intent),
         "proof": proof_of(run, seals[0] if seals else None, supervised=supervised),
-        "arms": _arms(run),
         "guards": guards_of(run, live, intent),
         "gate": (live or {}).get("gate") or standing_of(run),
+        "arms": arms_of(run, live),
         "hooks": hooks_of(live),
         "live": live,
     }
@@ -185,35 +185,6 @@ def _pivot(record: dict[str, Any] | None) -> dict[str, Any] | None:
     pin = record.get("pin")
     keys = ("policy", "stage", "asked_step", "when")
     return {**{key: record.get(key) for key in keys}, "pin": pin["step"] if pin else None}
-
-
-def _arms(run: Path) -> dict[str, Any]:
-    """Shares and numbers per arm, and the arms that were retired."""
-    state = standing.record(run / f"{standing.name_of(run)}.state.json") or {}
-    phases = state.get("phases") or [{}]
-    shares = phases[0].get("weights", {})
-    arms = {
-        name: {
-            "share": shares.get(name, 0.0),
-            "served": arm["served"],
-            "failed": arm["failed"],
-            "loss": arm["loss"],
-        }
-        for name, arm in (state.get("arms") or {}).items()
-    }
-    absent = _arms_of(run, state["policy"]) - arms.keys() if state else set()
-    retired = dict.fromkeys(sorted(absent), "unavailable")
-    retired |= {arm["arm"]: arm["why"] for arm in state.get("retired") or ()}
-    return {"live": arms, "retired": {a: why for a, why in retired.items() if a not in arms}}
-
-
-def _arms_of(run: Path, number: int) -> set[str]:
-    """The arms that a policy has, whether or not their sources were ever there."""
-    try:
-        text = (run / "policies" / f"{number:04d}.toml").read_text("utf-8")
-        return set(tomllib.loads(text).get("arms", {}))
-    except (OSError, ValueError):
-        return set()
 
 
 def _state(run: Path, facts: dict[str, Any], attempt: Attempt, intent: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from supervisor.cli import printing
+from supervisor.cli.status_arms import lines as arm_lines
 from supervisor.cli.status_gate import gate_lines
 from supervisor.cli.status_guards import line as guard_line
 from supervisor.cli.status_hooks import line as hooks_line
@@ -42,13 +43,7 @@ def lines(facts: dict[str, Any]) -> list[str]:
     if facts["limits"]:
         told.append(limit_line(facts["limits"], facts["state"]))
     told += gate_lines(facts["gate"])
-    for name, arm in facts["arms"]["live"].items():
-        loss = "-" if arm["loss"] is None else f"{arm['loss']:.4f}"
-        failed = f", {arm['failed']} failed" if arm["failed"] else ""
-        told.append(
-            f"  {name:<16} share {arm['share']:.3f}  served {arm['served']}{failed}  loss {loss}"
-        )
-    told += [f"  {name:<16} retired: {why}" for name, why in facts["arms"]["retired"].items()]
+    told += arm_lines(facts["arms"])
     if facts["hooks"]:
         told.append(hooks_line(facts["hooks"]))
     if facts["head"]:

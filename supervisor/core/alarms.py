@@ -22,6 +22,8 @@ _ALARMS: Final = frozenset(
         "quarantined",
         "rolled-back",
         "skip-ignored",
+        "arm-changed",
+        "policy-unservable",
         "hook-failing",
         "hook-left",
     }

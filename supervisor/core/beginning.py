@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from supervisor.core import pivot as pivots
-from supervisor.core.arms import tell_retired
-from supervisor.core.bandit import Retired
+from supervisor.core.arms import tell_joined, tell_retired
+from supervisor.core.bandit import BanditState, Retired
 from supervisor.core.ending import go_on
 from supervisor.core.lifecycle import leaving, phases_to_order, stop, stopped
 from supervisor.core.messages import (
@@ -26,13 +26,15 @@ Turn = tuple[State, list[Effect]]
 class Found:
     """What a starting supervisor found, beside the state restored from the newest seal.
 
-    ``waited`` seconds have passed since the last attempt ended.
+    ``waited`` seconds have passed since the last attempt ended. ``before`` is the bandit's state
+    that still had the ``retired`` arms.
     """
 
     attempt: Attempt | None
     pivot: Pivot | None
     stop_unfinished: bool
     retired: tuple[Retired, ...] = ()
+    before: BanditState | None = None
     waited: float = 0.0
 
 
@@ -43,7 +45,10 @@ def begin(state: State, found: Found, now: float) -> Turn:
 
 def _begin(state: State, found: Found, now: float) -> Turn:
     state = replace(state, attempt=found.attempt, pivot=found.pivot)
-    effects = tell_retired(found.retired)
+    effects = tell_retired(found.retired, state.policy, found.before, state.bandit)
+    if found.before is not None:
+        step = found.attempt.last_step if found.attempt else 0
+        effects += tell_joined(found.before, state.bandit, step or state.bandit.step)
     if found.attempt is not None:
         # Ready or not: its reports are not read yet, and a stop must not kill what may be training.
         orders = state.orders._replace(

@@ -94,7 +94,7 @@ def _turn(state: State, event: Event, now: float) -> Turn:
         case Failed():
             return _failed(state, event, now)
         case SourcesSeen():
-            return sources_seen(state, event)
+            return sources_seen(state, event, now)
         case LimitNear() | ClockStepped():
             return time_told(state, event, now)
         case Quiet():

@@ -226,13 +226,15 @@ def _phase(state: State, report: Phase) -> Turn:
     ran = PhaseOrder(report.phase, report.last - report.first + 1, report.weights)
     if ran != decided and report.phase not in (p.phase for p in state.named):
         state = replace(state, named=(*state.named, ran))
-    bandit = finish_phase(state.bandit, state.policy, report)
-    retired = bandit.retired[len(state.bandit.retired) :]
+    before = state.bandit
+    bandit = finish_phase(before, state.policy, report)
+    retired = bandit.retired[len(before.retired) :]
     orders = state.orders._replace(
         serial=state.orders.serial + 1, phases=phases_to_order(state, bandit)
     )
     state = replace(state, bandit=bandit, orders=orders)
-    effects: list[Effect] = [*tell_retired(retired), GiveOrders(orders), KeepBandit(bandit)]
+    effects = tell_retired(retired, state.policy, before, bandit)
+    effects += [GiveOrders(orders), KeepBandit(bandit)]
     if report.repeated:
         text = f"the trainer repeated phase {report.phase - 1} for want of orders"
         effects.append(Say(text, alarm=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.core.bandit import BanditState, fresh, reconcile
+from supervisor.core.bandit import BanditState, fresh, reconcile, with_contents
 from supervisor.core.gating import cut_at
 from supervisor.core.guards import NOTHING_SEEN
 from supervisor.core.limits import DEADLINE
@@ -108,10 +108,12 @@ def _bandit_at(state: State) -> BanditState:
     newest = state.seals[0] if state.seals else None
     live = servable(state.policy, state.live)
     if newest and newest.policy == state.policy.number and newest.bandit is not None:
-        return reconcile(newest.bandit, state.policy, live, newest.point.step)[0]
+        bandit = reconcile(newest.bandit, state.policy, live, newest.point.step)[0]
+        return with_contents(bandit, state.bandit)
     before = newest.bandit if newest else None
     step = newest.point.step if newest else 0
-    return fresh(state.policy, live, state.seed + state.policy.number, before, step)
+    bandit = fresh(state.policy, live, state.seed + state.policy.number, before, step)
+    return with_contents(bandit, state.bandit)
 
 
 def stop(state: State, *, by: str, hold: bool = False, at_once: bool = False, now: float) -> Turn:

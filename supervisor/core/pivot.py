@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from supervisor.core.bandit import fresh
+from supervisor.core.bandit import fresh, with_contents
 from supervisor.core.coherence.gate import NOTHING_SAMPLED
 from supervisor.core.messages import (
     AdvancePivot,
@@ -247,7 +247,7 @@ def _installed(state: State, pivot: Pivot) -> Turn:
     state = replace(
         state,
         policy=pivot.policy,
-        bandit=bandit,
+        bandit=with_contents(bandit, state.bandit),
         named=(),
         gate=NOTHING_SAMPLED,
         restarts=Restarts(),

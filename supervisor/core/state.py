@@ -33,6 +33,7 @@ from supervisor.core.messages import (
     Verdict,
 )
 from supervisor.core.policy import Policy
+from supervisor.core.presence import Absence
 from supervisor.core.restarting import NO_FAILURE, USUAL, RestartPolicy, Restarts
 from supervisor.core.retention import KEEPING, Retention
 from trainer.contract.wire import Orders, PhaseOrder
@@ -256,6 +257,8 @@ class State:
     ``sealed_before``: there were seals, so a start from nothing would be a loss.
     ``quarantined`` are seals, newest first, that are not to be chosen before they prove clean.
     ``halted`` names the guard that wants the run stopped; empty where none does.
+    ``absences`` are arms that left in this life; ``contents_told`` says when, on the monotonic
+    clock, a change of an arm's content was last told.
     """
 
     settings: Settings
@@ -283,5 +286,7 @@ class State:
     sealed_before: bool = False
     gate: GateState = NOTHING_SAMPLED
     halted: str = ""
+    absences: tuple[Absence, ...] = ()
+    contents_told: tuple[tuple[str, float], ...] = ()
     guards: GuardState = NOTHING_SEEN
     quarantined: tuple[SealPoint, ...] = ()

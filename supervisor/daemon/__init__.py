@@ -142,7 +142,7 @@ class Daemon:
         self._selector.register(self._wake, selectors.EVENT_READ, "wake")
         self._selector.register(signals, selectors.EVENT_READ, "signals")
         self._selector.register(server, selectors.EVENT_READ, "control")
-        self._selector.register(self._upkeep.watch, selectors.EVENT_READ, "watch")
+        self._selector.register(self._upkeep.sources, selectors.EVENT_READ, "sources")
 
     def _loop(self, signals: Signals) -> None:
         while self._exit is None and self.place.handover is None:
@@ -196,7 +196,7 @@ class Daemon:
                 self._inbox.extend(self._server.ready())
             case "verifier":
                 self._readers.ready()
-            case "watch":
+            case "sources":
                 self._upkeep.look_around(self._state)
             case _:
                 pass  # the child's end is told by whoever has read its reports to the end

@@ -26,7 +26,7 @@ def admit(
     the daemon tells beside the state.
     """
     if asked.verb == "status":
-        return {**describe(state), **known}
+        return {**describe(state, config.sources), **known}
     if asked.verb in ("pin", "unpin"):
         return _look_for(config.run, asked.verb, asked.fields["step"])
     if asked.verb == "pivot":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from supervisor.core import gating
 from supervisor.core.ladder import Action
+from supervisor.core.roster import Standing, roster
 from supervisor.core.state import State
 
 
@@ -32,7 +34,19 @@ def one_line(state: State) -> str:
     return ", ".join(parts)
 
 
-def describe(state: State) -> dict[str, Any]:
+def state_roster(state: State, sources: Iterable[str]) -> dict[str, Standing]:
+    """Where each arm stands; ``sources`` are those of ``run.toml``."""
+    bandit = state.bandit
+    return roster(
+        (arm.name for arm in state.policy.arms),
+        sources,
+        state.live,
+        {arm.name: arm.changed > 0 for arm in bandit.arms},
+        tuple(retired.arm.name for retired in bandit.retired),
+    )
+
+
+def describe(state: State, sources: Iterable[str] = ()) -> dict[str, Any]:
     """What the daemon knows beyond the files, as JSON values."""
     attempt, pivot = state.attempt, state.pivot
     return {
@@ -79,6 +93,7 @@ def describe(state: State) -> dict[str, Any]:
             "when": pivot.when,
             "pin": pivot.pin.step if pivot.pin else None,
         },
+        "arms": {arm: str(standing) for arm, standing in state_roster(state, sources).items()},
         "line": one_line(state),
     }
 

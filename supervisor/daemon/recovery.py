@@ -17,6 +17,7 @@ from supervisor.core.coherence.gate import known_at
 from supervisor.core.messages import ResumePoint
 from supervisor.core.policy import Policy
 from supervisor.core.proving import BEFORE_USE
+from supervisor.core.roster import in_words
 from supervisor.core.state import (
     KEPT_SEALS,
     NO_ORDERS,
@@ -25,6 +26,7 @@ from supervisor.core.state import (
     State,
     Want,
 )
+from supervisor.daemon.describe import state_roster
 from supervisor.daemon.handover import Handover
 from supervisor.daemon.in_force import (
     newest_policy,
@@ -119,6 +121,7 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     found = replace(found, attempt=attempt)
     if left is not None:
         state = left.for_state(state)
+    before = state.bandit
     state, retired = _reconciled(state, config, head)
     unfinished = (
         intent.get("want") == "stop"
@@ -127,7 +130,8 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     )
     halted = guard_of(intent) if unfinished else ""
     state = replace(state, sealed_before=head is not None, halted=halted)
-    found = replace(found, stop_unfinished=unfinished, retired=retired, waited=reckoning.waited)
+    found = replace(found, stop_unfinished=unfinished, retired=retired, before=before)
+    found = replace(found, waited=reckoning.waited)
     return Recovered(state, found, parts, start, hold=bool(intent.get("hold")))
 
 
@@ -212,4 +216,5 @@ def _reconciled(
         if arm.name not in served:
             source = config.sources[arm.name]
             say(f"arm {arm.name} holds no weight: its source {source} is not there", alarm=True)
+    say(in_words(state_roster(replace(state, bandit=bandit), config.sources)))
     return replace(state, bandit=bandit, seals=points), retired

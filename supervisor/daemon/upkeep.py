@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from supervisor.config import Config
 from supervisor.control.server import Server
+from supervisor.core.arms import news
 from supervisor.core.messages import Event, SourcesSeen
 from supervisor.core.state import State, Want
 from supervisor.daemon.describe import one_line
@@ -13,16 +14,18 @@ from supervisor.daemon.in_force import settings_files, settings_news
 from supervisor.errors import StepkeeperError
 from supervisor.perform import say
 from supervisor.process.sdnotify import Notifier
+from supervisor.process.sources import Sources
 from supervisor.process.watch import Watch
 
 SECONDS = 1.0
+SILENT_SECONDS = 60.0
 MORE_SECONDS = 30.0  # asked for anew each second, so that a loop that stands still is found late
 
 
 class Upkeep:
     """``put`` receives what was seen. The watchdog is fed by the loop itself, never by a thread.
 
-    ``watch`` is hints of changed sources and settings, to be registered with the selector.
+    ``sources`` are looked at by a thread of their own, to be registered with the selector.
     """
 
     def __init__(
@@ -38,7 +41,9 @@ class Upkeep:
         self._notifier = notifier
         self._server = server
         self._put = put
-        self.watch = Watch((*config.sources.values(), *settings_files(config.run)))
+        self._settings = Watch(settings_files(config.run), hints=False)
+        self.sources = Sources(config.sources)
+        self._unseen = ""
         self._deaf = ""
         self._due = self._watchdog_due = 0.0
 
@@ -60,6 +65,7 @@ class Upkeep:
                 # Which stop takes too long, and which start, is for the core to say.
                 self._notifier.extend(MORE_SECONDS)
             self.look_around(state)
+            self._look_for_silence(now)
             for look in self._looks:
                 look(state)
             for asked in self._server.ready():
@@ -68,15 +74,34 @@ class Upkeep:
 
     def look_around(self, state: State) -> None:
         """Tell the core of sources that came or went, the operator of settings not in force."""
-        changed = self.watch.changed()
-        for line in settings_news(self._config.run, changed):
+        for line in settings_news(self._config.run, self._settings.changed()):
             say(line)
-        if changed and (live := self._config.live) != state.live:
-            self._put(SourcesSeen(live))
+        seen = self.sources.seen()
+        if seen is None:
+            return
+        live = frozenset(name for name, source in seen.items() if source.there)
+        contents = {name: source.content for name, source in seen.items() if source.content}
+        if news(state, live, contents):
+            self._put(SourcesSeen(live, tuple(contents.items())))
 
     def close(self) -> None:
         """Stop watching."""
-        self.watch.close()
+        self.sources.close()
+        self._settings.close()
+
+    def _look_for_silence(self, now: float) -> None:
+        """Tell of a source whose file system does not answer: nothing is known of it meanwhile."""
+        late = self.sources.late(now)
+        silent = late[0] if late is not None and late[1] > SILENT_SECONDS else ""
+        if silent and silent != self._unseen:
+            say(
+                f"cannot look at the source of arm {silent}: its file system has not answered for "
+                f"{SILENT_SECONDS:.0f} s; no source is watched until it does",
+                alarm=True,
+            )
+        elif self._unseen and not silent:
+            say(f"the source of arm {self._unseen} can be looked at again")
+        self._unseen = silent
 
     def _renew(self) -> None:
         """Bind the socket again if it is gone; a run does not end for want of one."""

@@ -30,7 +30,7 @@ class Watch:
     the ledger and the reports would wake us at every step.
     """
 
-    def __init__(self, paths: Iterable[Path], every: float = 5.0) -> None:
+    def __init__(self, paths: Iterable[Path], every: float = 5.0, *, hints: bool = True) -> None:
         self._stamps = {path: _stamp(path) for path in paths}
         self._every = every
         self._polled = clock.monotonic()
@@ -39,7 +39,8 @@ class Watch:
         self._writer.settimeout(0)
         self._observer: Any = None
         self._watches: dict[Path, Any] = {}
-        self._start_observer()
+        if hints:
+            self._start_observer()
 
     def fileno(self) -> int:
         """A descriptor that turns readable when ``changed`` may have something to say."""

@@ -140,5 +140,12 @@ def test_retired_arms_are_named() -> None:
     history = History(before(300))
     history.begin(replace(NOTHING, retired=retired))
     (told,) = history.journal("arm-retired")
-    assert told == {"arm": "repo-docstrings", "why": "zombie", "served": 1546}
+    assert told == {
+        "arm": "repo-docstrings",
+        "why": "zombie",
+        "served": 1546,
+        "floor": 0.0,
+        "share": 0.0,
+        "to": {},
+    }
     assert any("repo-docstrings retired: zombie" in e.text for e in history.all_of(Say) if e.alarm)

@@ -45,7 +45,8 @@ def test_asked_at_112619_it_resumes_from_112700_with_an_empty_bandit() -> None:
     spawn = history.all_of(Spawn)[-1]
     assert (spawn.resume, spawn.policy) == (point(112_700), 2)
     assert spawn.orders.save is None
-    assert history.state.bandit == fresh(NEW, LIVE, 7 + 2, history.state.seals[0].bandit)
+    before = history.state.seals[0].bandit
+    assert history.state.bandit == fresh(NEW, LIVE, 7 + 2, before, 112700)
     assert history.state.policy == NEW
     history.spawned(112_700)
     history.ready()
@@ -193,7 +194,7 @@ def test_a_stop_during_a_pivot_at_rest_first_finishes_moving_its_files() -> None
     assert history.last[-1] == Exit(0)
     assert history.state.policy.number == 2
     before = history.state.seals[0].bandit
-    assert history.all_of(KeepBandit)[-1].bandit == fresh(NEW, LIVE, 7 + 2, before)
+    assert history.all_of(KeepBandit)[-1].bandit == fresh(NEW, LIVE, 7 + 2, before, 200)
     assert len(history.all_of(Spawn)) == 1
 
 

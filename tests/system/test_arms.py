@@ -40,6 +40,36 @@ def test_a_source_that_disappears_is_retired_at_the_next_phase(supervise: Superv
     assert set(state["arms"]) == {"a", "b"}
 
 
+def test_a_source_that_changes_is_told_and_one_that_comes_back_is_a_fresh_arm(
+    supervise: Supervise,
+) -> None:
+    daemon = supervise(scripted(every=5000, rate=200), every=5000, arms=("a", "b", "c")).start()
+    daemon.until_step(20)
+    state = daemon.run.path / "demo.state.json"
+    daemon.until(lambda: json.loads(state.read_text())["arms"]["a"]["content"], "the first look")
+    (daemon.run.path / "sources/a/text.txt").write_text("another text")
+    daemon.until(lambda: daemon.run.events("arm-changed"), "the change of its content")
+    source, away = daemon.run.path / "sources" / "c", daemon.run.path / "away"
+    source.rename(away)
+    daemon.until(lambda: daemon.run.events("arm-retired"), "the arm's retirement")
+    before = daemon.run.events("arm-retired")[0]
+    away.rename(source)
+    daemon.until(lambda: daemon.run.events("arm-joined"), "the arm's return")
+    joined = daemon.run.events("arm-joined")[0]
+    assert (joined["arm"], joined["back"]) == ("c", True)
+    told = command("status", daemon.run.path).out
+    assert "  a                changed: its content changed; its numbers are kept" in told
+    daemon.until_step(joined["step"] + 150)
+    assert daemon.stop() == 0
+    last = daemon.run.last_step()
+    seal = daemon.run.seals()[last]["bandit"]
+    (left,) = seal["retired"]
+    assert left["numbers"]["served"] >= before["served"] > 0
+    assert 0 < seal["arms"]["c"]["served"] < last - joined["step"]
+    numbers = [*seal["arms"].values(), left["numbers"]]
+    assert sum(arm["served"] for arm in numbers) == last
+
+
 def test_a_source_that_is_missing_at_the_start_holds_no_weight(supervise: Supervise) -> None:
     daemon = supervise(scripted(steps=100, every=100, rate=1000), every=100, arms=("a", "b", "c"))
     shutil.rmtree(daemon.run.path / "sources" / "b")

@@ -14,7 +14,13 @@ from dataclasses import replace
 from supervisor.core.bandit.deciding import AHEAD, Decision, decide_phase, fill, penalty
 from supervisor.core.bandit.learning import count_steps, learn
 from supervisor.core.bandit.proposal import Proposal
-from supervisor.core.bandit.reconciling import READ_ENOUGH, fresh, reconcile, retire_read
+from supervisor.core.bandit.reconciling import (
+    READ_ENOUGH,
+    fresh,
+    reconcile,
+    retire_read,
+    with_contents,
+)
 from supervisor.core.bandit.rewards import SCALER_WINDOW
 from supervisor.core.bandit.state import ArmState, BanditState, Discounted, Retired
 from supervisor.core.policy import Policy
@@ -38,6 +44,7 @@ __all__ = [
     "learn",
     "penalty",
     "reconcile",
+    "with_contents",
 ]
 
 

@@ -52,31 +52,18 @@ def _begun(name: str, before: ArmState | None) -> ArmState:
 
 
 def reconcile(
-    state: BanditState,
-    policy: Policy,
-    live: frozenset[str],
-    step: int,
-    sources: frozenset[str] | None = None,
+    state: BanditState, policy: Policy, live: frozenset[str], step: int
 ) -> tuple[BanditState, tuple[Retired, ...]]:
     """Drop arms that policy or sources no longer have; say which and why.
 
-    A zombie (in the state only), removed (not in ``sources``, where these are given) or unavailable
-    arm holds no weight and does not count in the exploration total; an arm that the policy has and
-    the state has not starts empty, unless it has been read enough. Phases already decided lose
-    the weight of what left and are otherwise kept.
+    A zombie (in the state only) or unavailable arm holds no weight and does not count in the
+    exploration total; an arm that the policy has and the state has not starts empty, unless it
+    has been read enough. Phases already decided lose the weight of what left and are otherwise
+    kept.
     """
     known = {arm.name for arm in policy.arms}
-    there = known if sources is None else sources
     gone = tuple(
-        Retired(
-            arm,
-            "zombie"
-            if arm.name not in known
-            else "unavailable"
-            if arm.name in there
-            else "removed",
-            step,
-        )
+        Retired(arm, "unavailable" if arm.name in known else "zombie", step)
         for arm in state.arms
         if arm.name not in known or arm.name not in live
     )
@@ -121,3 +108,15 @@ def _without(phase: PhaseOrder, state: BanditState, policy: Policy) -> PhaseOrde
     else:
         shares = bounded(policy, names, weights if total > 0 else (1.0,) * len(names))
     return phase._replace(weights=tuple(zip(names, shares, strict=True)))
+
+
+def with_contents(state: BanditState, seen: BanditState) -> BanditState:
+    """The state with what is known of its arms' contents from another one of the same run."""
+    known = {arm.name: arm for arm in seen.arms}
+    arms = tuple(
+        replace(arm, content=at.content, changed=at.changed if seen.policy == state.policy else 0)
+        if (at := known.get(arm.name)) is not None and at.content
+        else arm
+        for arm in state.arms
+    )
+    return replace(state, arms=arms)

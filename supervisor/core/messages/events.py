@@ -166,9 +166,13 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class SourcesSeen:
-    """The arms whose source is there now; sent when that changed."""
+    """The arms whose source is there now, and what each holds; sent when either is other.
+
+    ``contents`` are pairs of arm and digest, of those that were looked through.
+    """
 
     live: frozenset[str]
+    contents: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
