@@ -1,10 +1,11 @@
 """Look at the data sources from a thread: which are there, and what each holds, at a bounded cost.
 
 A file system that does not answer holds up this thread and nothing else. A source is looked for
-each second, and looked through every few, or at once where the kernel hints at a change. What it holds is the sum of a
-digest of each file's name, size and time of change, whatever the order, so that a million files
-need no memory. Looking through them takes a tenth of a core at most, and begins again after nine
-times as long as it took: on average a hundredth of a core. A touched file counts as changed.
+each second, and looked through every few, or at once where the kernel hints at a change. What it
+holds is the sum of a digest of each file's name, size and time of change, whatever the order, so
+that a million files need no memory. Looking through them takes a tenth of a core at most, and
+begins again after nine times as long as it took: on average a hundredth of a core. A touched file
+counts as changed.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def test_an_arm_that_comes_back_is_not_shown_as_retired(supervise: Supervise) ->
 
 def test_a_zombie_arm_is_retired_at_the_start_with_its_numbers(supervise: Supervise) -> None:
     """State carried over from another life names an arm that no policy has any more."""
-    daemon = supervise(scripted(every=100, rate=500), every=100, arms=("a", "b", "c")).start()
+    daemon = supervise(scripted(every=100, rate=150), every=100, arms=("a", "b", "c")).start()
     daemon.until_seal(100)
     assert daemon.stop() == 0
     last = daemon.run.last_step()
