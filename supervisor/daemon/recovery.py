@@ -121,8 +121,7 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     found = replace(found, attempt=attempt)
     if left is not None:
         state = left.for_state(state)
-    before = state.bandit
-    state, retired = _reconciled(state, config, head)
+    state, found = _reconciled(state, found, config, head)
     unfinished = (
         intent.get("want") == "stop"
         and not intent.get("done")
@@ -130,8 +129,7 @@ def recover(config: Config, left: Handover | None = None, *, visiting: bool = Fa
     )
     halted = guard_of(intent) if unfinished else ""
     state = replace(state, sealed_before=head is not None, halted=halted)
-    found = replace(found, stop_unfinished=unfinished, retired=retired, before=before)
-    found = replace(found, waited=reckoning.waited)
+    found = replace(found, stop_unfinished=unfinished, waited=reckoning.waited)
     return Recovered(state, found, parts, start, hold=bool(intent.get("hold")))
 
 
@@ -203,8 +201,8 @@ def _restored(state: State, attempt: Attempt, head: SealRecord | None) -> State:
 
 
 def _reconciled(
-    state: State, config: Config, head: SealRecord | None
-) -> tuple[State, tuple[bandits.Retired, ...]]:
+    state: State, found: Found, config: Config, head: SealRecord | None
+) -> tuple[State, Found]:
     """Arms by name against policy and sources; what the state file alone knows is a zombie."""
     step = state.seals[0].point.step if state.seals else 0
     bandit, retired = bandits.reconcile(state.bandit, state.policy, config.live, step)
@@ -213,8 +211,9 @@ def _reconciled(
         points = (replace(points[0], bandit=bandit), *points[1:])
     served = {arm.name for arm in bandit.arms} | {arm.arm.name for arm in retired}
     for arm in state.policy.arms:
-        if arm.name not in served:
+        if arm.name not in served and arm.name not in config.live:
             source = config.sources[arm.name]
             say(f"arm {arm.name} holds no weight: its source {source} is not there", alarm=True)
     say(in_words(state_roster(replace(state, bandit=bandit), config.sources)))
-    return replace(state, bandit=bandit, seals=points), retired
+    found = replace(found, retired=retired, before=state.bandit)
+    return replace(state, bandit=bandit, seals=points), found
