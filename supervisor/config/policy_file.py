@@ -49,7 +49,7 @@ class PolicyFile(Section):
     """``policy.toml``."""
 
     schema_: Literal["stepkeeper.policy/2"] = Field(alias="schema")
-    algorithm: Literal["static", "ucb1", "exp3s", "ducb", "thompson"] = "ucb1"
+    algorithm: Literal["static", "ucb1", "exp3s", "ducb", "thompson"] = "thompson"
     unit: Literal["share", "weight"] = "share"
     projection: Literal["kl", "euclidean"] = "kl"
     reward: Literal["progress", "loss", "excess"] = "progress"

@@ -65,7 +65,7 @@ _POLICY = """\
 # The data policy: what share each arm may have. Edit it and run:
 #   stepkeeper pivot RUN --policy RUN/policy.toml
 schema = "stepkeeper.policy/2"
-algorithm = "ucb1"            # or "static": in proportion to each arm's weight
+algorithm = "thompson"        # or "static": in proportion to each arm's weight
 unit = "share"                # floors and caps are shares of probability, or of "weight"
 phase_min = 7                 # steps of the shortest phase
 phase_max = 42                # and of the longest

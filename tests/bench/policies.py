@@ -27,7 +27,7 @@ from tests.bench.policies_players import Core, Player, RawUcb1, clamped
 from tests.bench.policies_world import SETTINGS, a_world
 
 CLAMPED, RAW = "clamped", "raw ucb1"
-TUNED = "seeds from 1000 on"  # those that the step sizes and discounts were chosen with
+TUNED = "from 1000 on"
 ENOUGH = 4  # settings of the five in which the default is the lowest, or within its interval
 
 
@@ -137,10 +137,10 @@ def text_of(table: Table, seeds: int, steps: int) -> str:
     lines = [
         "",
         "policies: regret per step against the best fixed mix within the bounds, in parts of what",
-        f"the best arm earns; {seeds} seeds of {steps:,} steps, 95 % intervals. Step sizes,",
-        f"discounts and smoothing were chosen on others ({TUNED}).",
+        f"the best arm earns; {seeds} seeds of {steps:,} steps, 95 % intervals",
+        f"what was tuned of the policies was tuned on other seeds ({TUNED})",
         "* the lowest of the policies, or within its interval",
-        f"{CLAMPED}: the default ({default}), clamped and divided ten times, not projected",
+        f"{CLAMPED}: the default ({default}) without bounds, then clamped and divided ten times",
         f"{RAW}: rewards in the hundreds, not normalised",
         "",
         _line("", list(table)),
