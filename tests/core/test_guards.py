@@ -165,6 +165,23 @@ def test_whoever_reads_the_tail_of_the_ledger_knows_what_the_dead_one_knew(cut: 
     assert watch(seeded, rules, steps[cut:]) == watch(before, rules, steps[cut:])
 
 
+def test_what_only_seems_a_spike_where_the_tail_begins_is_not_believed() -> None:
+    rules = Guards(divergence=Divergence(window=1000), plateau=Plateau(steps=1000))
+    first, last = 1008, 1008 + rules.tail - 1
+
+    rng = _chance(1)
+
+    def loss(step: int) -> float:
+        if first <= step < first + 32:  # all that a reader of the tail sees before step 1040
+            return 5.0
+        return rng.uniform(1.0, 9.6) if step < 100 else (9.6 if step % 2 == 0 else 1.0)
+
+    steps = [reported(step, loss(step)) for step in range(1, last + 1)]
+    before, findings = watch(NOTHING_SEEN, rules, steps)
+    assert [finding.guard for finding in findings if finding.guard != "plateau"] == []
+    assert seed(rules, steps[first - 1 :], [last])[last] == before
+
+
 def test_in_what_portions_steps_come_changes_nothing() -> None:
     steps = healthy(1000, lambda step, _, loss: math.nan if step % 300 == 0 else loss)
     whole, findings = watch(NOTHING_SEEN, RULES, steps)

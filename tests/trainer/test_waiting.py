@@ -95,6 +95,25 @@ def test_a_resume_under_another_policy_begins_its_first_phase(run: Path) -> None
     assert {step.arm for step in second.of(Step)} == {"records"}
 
 
+def test_after_a_rollback_the_data_is_that_of_later_steps(
+    run: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def skip(built: Run) -> None:
+        built.skip = 3
+
+    first = live(run, stop_after=5)
+    second = live(run, attempt=2, resume=first.newest(), stop_after=9, change=skip)
+    whole = live(run, attempt=3, stop_after=12)
+    data = [step.data for step in whole.of(Step)]
+    assert [step.data for step in first.of(Step)] == data[:5]
+    assert [(step.step, step.data) for step in second.of(Step)] == list(
+        zip(range(6, 10), data[8:12], strict=True)
+    )
+    told = capfd.readouterr().err
+    assert "skipping the data of 3 steps" in told
+    assert "resumed from" not in told  # that it is not the batch to come is as it should be
+
+
 def test_a_full_disk_pauses_training_until_there_is_room(
     run: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
