@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from supervisor.core.bandit import BanditState, count_steps, finish_phase, fresh
+from supervisor.core.coherence.gate import KEPT
 from supervisor.core.guards import GuardState
 from supervisor.core.messages import (
     Effect,
@@ -49,6 +50,17 @@ class Laws:
         self._left = False
         self._guards: dict[str, GuardState] = {}
 
+    def _of_gate(self, after: State) -> None:
+        """Every cadence's sample is one outcome, whoever died; none is of a lost step."""
+        steps = [outcome.step for outcome in after.gate.outcomes]
+        if steps:
+            every = after.settings.cadence
+            assert steps == list(range(steps[0], steps[-1] + 1, every))[-KEPT:]
+            if len(steps) < KEPT // 2:  # more, and the oldest were dropped, some since by a cut
+                assert steps[0] - self.began[after.policy.number] in range(1, every + 1)
+        if after.attempt is not None and steps:
+            assert steps[-1] <= after.attempt.last_step
+
     def restart(self) -> None:
         """Another supervisor begins."""
         self._left = False
@@ -59,6 +71,7 @@ class Laws:
         self._of_life(after)
         self._of_guards(after)
         self._of_pivot(before if event is not None else after, after)
+        self._of_gate(after)
         if self._left:
             assert all(type(effect).__name__ == "Answer" for effect in effects), effects
         for effect in effects:
