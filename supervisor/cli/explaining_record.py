@@ -60,7 +60,8 @@ def told(run: Path, step: int) -> Told:
     if not path.is_file() or not path.stat().st_size:
         raise UnknownError(f"cannot explain step {step}: {path.name} holds no step yet")
     line = evidence(path, step)
-    if line is None:
+    back = standing.rewound(run, standing.last_attempt(run))
+    if line is None or (back is not None and step > back["to"]["step"]):
         raise UnknownError(f"cannot explain step {step}: {_why_no_line(run, path, step)}")
     number = line.fields.get("policy")
     copy = archive.policy_path(run, number if isinstance(number, int) else 0)

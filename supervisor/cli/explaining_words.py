@@ -9,6 +9,8 @@ from supervisor.cli.printing import plain, table
 
 _HEAD = ("arm", "score", "bonus", "weight", "penalty", "floor", "cap", "binds", "price", "share")
 
+_NOTHING = 1e-99  # what the projection makes of a weight of 0 is not worth its digits
+
 
 def lines(facts: dict[str, Any]) -> Iterator[str]:
     """The step, its phase, every arm, the draw, and whether it is what the record says."""
@@ -78,7 +80,7 @@ def _row(arm: dict[str, Any], drawn: str) -> list[str]:
         plain(arm["arm"]) + mark,
         *(_short(arm[key]) for key in keys),
         binds,
-        _short(arm["price"]),
+        _short(arm["price"] if arm["binding"] else None),
         share,
     ]
 
@@ -123,4 +125,6 @@ def _result(recomputed: dict[str, Any]) -> Iterator[str]:
 def _short(value: object) -> str:
     if value is None:
         return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) > _NOTHING else "0"
+    return str(value)

@@ -112,4 +112,7 @@ def _of_step(found: Recomputed, recorded: Recorded, drawn: Draw | None) -> Itera
         own = propensity(recorded.arm, shares)
         if own != recorded.propensity:
             told = repr(recorded.propensity)
-            yield f"the step tells a propensity of {told}, its phase one of {own!r}"
+            yield (
+                f"the step tells a propensity of {told}, its phase one of {own!r}: they part where "
+                "a source leaves amid a phase, which the trainer ends with the mix that it has"
+            )

@@ -77,6 +77,17 @@ def test_a_fold_that_lost_a_report_differs(run: Run, tmp_path: Path) -> None:
     assert f"the report of phase {decided - 1} is missing" in found.facts()["recomputed"]["why"]
 
 
+def test_what_a_rewind_left_behind_is_not_explained(run: Run, tmp_path: Path) -> None:
+    back = copy_of(run, tmp_path / "back")
+    step = max(step for step in run.seals() if step < 400)
+    rewound = command("rewind", back.path, "--step", step, "--yes")
+    assert rewound.code == 0, rewound.err
+    assert explained(back, step).code == 0
+    told = explained(back, step + 1)
+    assert told.code == 2
+    assert "is voided: the run went back to an earlier step" in told.complaint()
+
+
 def test_a_draw_that_was_changed_is_noticed(run: Run, tmp_path: Path) -> None:
     moved = copy_of(run, tmp_path / "moved")
     ledger = moved.path / "demo.loss.json"
