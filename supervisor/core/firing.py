@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from supervisor.core.coherence.gate import GateState, Outcome, began, ended
+from supervisor.core.coherence.episodes import began, ended, onset
+from supervisor.core.coherence.gate import GateState, Outcome
 from supervisor.core.gating import GATE
 from supervisor.core.ladder import act
 from supervisor.core.messages import Effect, Journal, Say
+from supervisor.core.rungs import Action
 from supervisor.core.state import State
 
 Turn = tuple[State, list[Effect]]
@@ -27,7 +29,7 @@ def tell(before: GateState, state: State, now: float) -> Turn:
     if outcome is None:
         return state, effects
     state, more = act(
-        state, GATE, state.settings.gate.action, _words(outcome), _facts(outcome), now
+        state, GATE, state.settings.gate.action, _words(outcome), _facts(state, outcome), now
     )
     return state, effects + more
 
@@ -40,5 +42,9 @@ def _words(outcome: Outcome) -> str:
     )
 
 
-def _facts(outcome: Outcome) -> dict[str, Any]:
-    return {"step": outcome.step, "rules": outcome.firing, "score": outcome.score}
+def _facts(state: State, outcome: Outcome) -> dict[str, Any]:
+    """A rollback goes back to before the collapse, and not only to before it was noticed."""
+    rules = state.settings.gate
+    since = onset(state.gate, rules, outcome)
+    step = since if rules.action is Action.ROLL_BACK else outcome.step
+    return {"step": step, "rules": outcome.firing, "score": outcome.score, "since": since}

@@ -89,6 +89,20 @@ def test_a_stop_by_the_gate_seals_and_exits_by_its_own_code() -> None:
     assert [effect.code for effect in history.all_of(Exit)] == [12]
 
 
+def test_a_rollback_goes_back_to_before_the_collapse_began() -> None:
+    history = watched(replace(EACH, action=Action.ROLL_BACK))
+    for step in range(10, 150, 10):
+        said(history, step, GOOD if step <= 90 else BAD)
+        history.seal(step)
+    history.steps(141, 141)
+    (told,) = guards(history)
+    assert (told["step"], told["since"], told["action"]) == (100, 100, "rollback")
+    history.end(status=-9)
+    (back,) = history.journal("rolled-back")
+    assert back["to"] == 90, "the checkpoints of 100 to 140 are of a collapsed model"
+    assert [outcome.step for outcome in history.state.gate.outcomes] == list(range(10, 100, 10))
+
+
 def test_a_seal_names_the_verdict_on_its_own_sample_and_on_no_other() -> None:
     history = watched()
     said(history, 10, BAD)

@@ -1,4 +1,4 @@
-"""Text as a model may say it: healthy, from the words of this repository; or collapsed."""
+"""Text as a model may say it: healthy, from the words of the licence; or collapsed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "trainer/README.md", "trainer/contract/README.md", "LICENSE")
 WORDS = 120
 # As published, of step 110,000.
 QUOTES = ["'" * n for n in (5, 5, 2, 3, 2, 3, 3, 3, 1, 2, 2, 1)]
@@ -24,7 +23,7 @@ COLLAPSED = (
 
 @cache
 def _followers() -> dict[str, list[str]]:
-    words = " ".join((ROOT / page).read_text("utf-8") for page in PAGES).split()
+    words = (ROOT / "LICENSE").read_text("utf-8").split()
     found = defaultdict(list)
     for one, other in pairwise(words):
         found[one].append(other)
@@ -32,7 +31,7 @@ def _followers() -> dict[str, list[str]]:
 
 
 def healthy(rng: random.Random, words: int = WORDS) -> str:
-    """Words that follow each other as they do on the pages of this repository."""
+    """Words that follow each other as they do in the licence."""
     followers = _followers()
     word = rng.choice(sorted(followers))
     said = [word]

@@ -233,28 +233,6 @@ def standing_of(outcomes: tuple[Outcome, ...], rules: Rules) -> tuple[Rule, ...]
     return tuple(rule for rule in found if rule.at > 0)
 
 
-def began(before: GateState, after: GateState) -> Outcome | None:
-    """The outcome with which an episode began between two states of one fold, or None."""
-    return _turn(before, after, begins=True)
-
-
-def ended(before: GateState, after: GateState) -> Outcome | None:
-    """The outcome with which an episode ended between two states of one fold, or None."""
-    return _turn(before, after, begins=False)
-
-
-def _turn(before: GateState, after: GateState, *, begins: bool) -> Outcome | None:
-    known = before.last
-    firing = before.firing
-    for outcome in after.outcomes:
-        if known is not None and outcome.step <= known.step:
-            continue
-        if bool(outcome.firing) == begins and bool(firing) != begins:
-            return outcome
-        firing = outcome.firing
-    return None
-
-
 def known_at(gate: GateState, step: int) -> GateState:
     """What was known at ``step``: everything of later steps is dropped."""
     outcomes = tuple(outcome for outcome in gate.outcomes if outcome.step <= step)
