@@ -36,6 +36,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "stop": Command("acting:stop", "Stop a run with a sealed checkpoint of its last step."),
     "release": Command("acting:release", "Let a run start again that was stopped with --hold."),
     "pivot": Command("pivoting:pivot", "Change the data policy in mid-run, or plan it."),
+    "policy": Command("policy_lint:policy", "Look at a policy by itself: policy lint FILE."),
     "rewind": Command("rewinding:rewind", "Go on from an earlier sealed checkpoint."),
     "fork": Command("forking:fork", "Make a run of its own from a sealed checkpoint."),
     "export": Command("exporting:export", "Take a model out, for inference or to resume it."),

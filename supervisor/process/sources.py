@@ -142,6 +142,15 @@ def content_of(source: Path, pause: Callable[[float], bool] = lambda _: False) -
     return f"{total:016x}"
 
 
+def bytes_of(source: Path) -> Iterator[tuple[str, int]]:
+    """Name and bytes of each file of a source, hidden ones left out."""
+    for what in _files(source):
+        name, _, rest = os.fsdecode(what).partition("\0")
+        size, told, _ = rest.partition("\0")
+        if told:  # what cannot be looked at has none
+            yield name or source.name, int(size)
+
+
 def _files(source: Path) -> Iterator[bytes]:
     """What identifies each file, by its path below the source; in no order."""
     folders = [""]
