@@ -19,6 +19,7 @@ from supervisor.core.messages import (
 from supervisor.core.policy import Policy, problem_of
 from supervisor.core.presence import leaves, may_join
 from supervisor.core.state import State
+from trainer.contract.wire import PhaseOrder
 
 AGAIN = 3600.0  # seconds after which a content that goes on changing is told of again
 _DIGITS, _SHOWN = 6, 5e-7  # of shares in the journal
@@ -104,12 +105,20 @@ def _came_and_went(state: State, before: State) -> Turn:
     effects += tell_joined(before.bandit, bandit, step)
     if problem_of(policy, before.live):
         effects.append(Say(f"policy {policy.number} can be served again"))
-    state = replace(state, bandit=bandit)
+    state = replace(state, bandit=bandit, named=(*state.named, *_in_progress(before, bandit, step)))
     if state.attempt is not None and bandit is not before.bandit:
         phases = phases_to_order(state, bandit)
         orders = state.orders._replace(serial=state.orders.serial + 1, phases=phases)
         state = replace(state, orders=orders)
     return state, effects
+
+
+def _in_progress(before: State, after: BanditState, step: int) -> tuple[PhaseOrder, ...]:
+    """The phase that has begun and is ended with the mix that it began with, by any trainer."""
+    first, rest = before.bandit.phases[:1], after.phases[:1]
+    known = {phase.phase for phase in before.named}
+    begun = before.attempt is not None and step > before.bandit.step
+    return first if begun and first != rest and first[0].phase not in known else ()
 
 
 def _unservable(state: State, problem: str) -> list[Effect]:

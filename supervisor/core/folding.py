@@ -109,7 +109,7 @@ def take_steps(state: State, steps: list[Step], now: float) -> Turn:
         pace=learn(attempt.pace, (step.at for step in steps)),
     )
     bandit = count_steps(state.bandit, steps)
-    steps = with_propensities(steps, (*state.named, *bandit.phases))
+    steps = with_propensities(steps, (*bandit.phases, *state.named))
     guards, findings = watch(state.guards, state.settings.guards, steps)
     state = replace(state, attempt=attempt, bandit=bandit, guards=guards)
     effects: list[Effect] = [Record(attempt.number, attempt.policy, tuple(steps))]

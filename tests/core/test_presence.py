@@ -9,7 +9,7 @@ import pytest
 
 from supervisor.core.arms import news
 from supervisor.core.bandit import ArmState, fresh
-from supervisor.core.messages import GiveOrders, Journal, KeepBandit, Say, SourcesSeen
+from supervisor.core.messages import GiveOrders, Journal, KeepBandit, Record, Say, SourcesSeen
 from supervisor.core.policy import Algorithm, Arm, Policy, Unit
 from supervisor.core.presence import Absence, leaves, may_join
 from supervisor.core.roster import Standing, in_words, roster
@@ -50,6 +50,23 @@ def test_an_arm_that_leaves_releases_its_floor_and_share_by_name() -> None:
     assert "its floor 0.1 and share" in text
     assert all(f"{name} +" in text for name in facts["to"])
     assert [type(effect) for effect in history.last][-2:] == [GiveOrders, KeepBandit]
+
+
+def test_a_phase_that_has_begun_ends_with_the_mix_that_it_began_with() -> None:
+    """So what each step's propensity says is what the trainer drew by, and a replay is the same."""
+    history = running()
+    first, second = history.state.bandit.phases
+    history.steps(1, 3)
+    seen(history, GONE)
+    now, then = history.state.orders.phases
+    assert now == first
+    assert set(dict(then.weights)) == GONE
+    assert set(dict(second.weights)) == LIVE
+    history.steps(4, 5)
+    steps = [step for effect in history.all_of(Record) for step in effect.steps]
+    told = [dict(step.extras)["propensity"] for step in steps]
+    assert len(told) == 5
+    assert told == [dict(first.weights)["chat"]] * 5
 
 
 def test_a_source_that_is_back_is_a_fresh_arm_at_once_and_journaled() -> None:
