@@ -84,17 +84,22 @@ def watch(
     return fold.state(), fold.findings
 
 
-def seed(rules: Guards, steps: Sequence[Step], at: Iterable[int]) -> dict[int, GuardState]:
-    """The state at each of the steps ``at``, from steps in order, the canonical ones of a ledger.
+def seed(
+    rules: Guards, steps: Sequence[Step], at: Iterable[int], *, whole: bool = False
+) -> dict[int, GuardState]:
+    """The state at those of the steps ``at`` of which it can be told what ``watch`` came to.
 
-    From the last ``rules.tail`` steps before one of ``at`` it is what ``watch`` came to; from
-    fewer, and not from the first step on, it knows less.
+    ``steps`` are in order, the canonical ones of a ledger. From the last ``rules.tail`` steps on it
+    can be told, and from all there are: ``whole`` says that none is before these.
     """
-    wanted = set(at)
+    if not steps:
+        return {}
+    known_from = 0 if whole else steps[0].step + rules.tail - 1
+    wanted = {step for step in at if step >= known_from}
     found: dict[int, GuardState] = {}
     fold = _Fold(NOTHING_SEEN, rules)
     # The windows of the first steps lack what was before: what they show is not to be believed.
-    sure = steps[0].step + SPAN if steps and steps[0].step > 1 else 0
+    sure = 0 if whole else steps[0].step + SPAN
     for step in steps:
         fold.take(step)
         if step.step == sure:

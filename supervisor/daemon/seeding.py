@@ -71,8 +71,9 @@ def known_at(
     """
     at = [newest.step, *steps]
     far = min(newest.step - at[:_EXACT][-1], rules.tail)
-    lines = before(ledger, newest.ledger.bytes, newest.step - far - rules.tail + 1)
-    return seed(rules, [_step(line) for line in lines], at)
+    first = newest.step - far - rules.tail + 1
+    stood = [_step(line) for line in before(ledger, newest.ledger.bytes, first)]
+    return seed(rules, stood, at, whole=bool(stood) and stood[0].step > first)
 
 
 def _step(line: dict[str, Any]) -> Step:

@@ -162,6 +162,7 @@ def test_whoever_reads_the_tail_of_the_ledger_knows_what_the_dead_one_knew(cut: 
     assert len(tail) < cut
     seeded = seed(rules, tail, [cut])[cut]
     assert seeded == before
+    assert seed(rules, tail[1:], [cut]) == {}  # from one step less, it could not be told
     assert watch(seeded, rules, steps[cut:]) == watch(before, rules, steps[cut:])
 
 
@@ -215,7 +216,7 @@ def test_a_loss_that_is_good_but_higher_than_before_leaves_the_suspicion() -> No
 def test_the_first_losses_after_a_resume_are_held_against_those_before_the_stop() -> None:
     """What lost m and v shows at once: the windows of before are there."""
     steps = healthy(2000)
-    resumed = seed(RULES, steps[:1500], [1500])[1500]
+    resumed = seed(RULES, steps[:1500], [1500], whole=True)[1500]
     harmed = [step._replace(loss=(step.loss or 0.0) * 1.5) for step in steps[1500:1510]]
     assert [finding.step for finding in watch(resumed, RULES, harmed)[1]] == [1501]
     assert watch(NOTHING_SEEN, RULES, harmed)[1] == []  # nobody would see it without them

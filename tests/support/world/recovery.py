@@ -100,7 +100,8 @@ def _guarded(
     steps = [seal.point.step for seal in (*state.seals, *suspects)]
     far = min(head.point.step - sorted(steps, reverse=True)[:2][-1], rules.tail) if steps else 0
     first = max(1, head.point.step - far - rules.tail + 1)
-    known = seed_guards(rules, _lines(disk, first, head), [head.point.step, *steps])
+    at = [head.point.step, *steps]
+    known = seed_guards(rules, _lines(disk, first, head), at, whole=first == 1)
 
     def told(seal: SealPoint) -> SealPoint:
         skips = tuple(sorted(disk.skips.get(seal.point.seal, {}).items()))
