@@ -12,9 +12,9 @@ from supervisor.config import load, read_policy
 from supervisor.core.bandit import finish_phase, fresh
 from tests.bench.ablation_life import STATIC, Life, Terms, read
 from tests.bench.ablation_replay import decides_alike
-from tests.bench.ablation_table import results, tabulated, verdict
+from tests.bench.ablation_table import against_static, results, tabulated, verdict
 from tests.bench.corpora import plain
-from tests.support.runs import Run
+from tests.support.runs import ROOT, Run
 from trainer.contract.wire import ArmResult, Phase, format_report
 
 ARMS = {
@@ -222,6 +222,20 @@ def as_told(phase: Phase) -> dict[str, object]:
     ]
     told = {"phase": phase.phase, "first": phase.first, "last": phase.last, "repeated": False}
     return {**told, "weights": dict(phase.weights), "arms": arms}
+
+
+def test_the_kept_result_is_what_its_lives_say_and_what_the_page_tells() -> None:
+    kept = strict((ROOT / "tests/bench/results/ablation.json").read_text())
+    lives = [(one["policy"], one["seed"], one) for one in kept["lives"]]
+    assert len({(policy, seed) for policy, seed, _ in lives}) == 15
+    assert kept["missing"] == []
+    page = (ROOT / "supervisor/README.md").read_text()
+    for policy, told in kept["against_static"].items():
+        assert json.loads(json.dumps(against_static(lives, policy))) == told
+        figures = " | ".join(f"{value:+.4f}" for value in (*told["seeds"].values(), told["mean"]))
+        assert f"| `{policy}` | {figures} |" in page
+    text = (ROOT / "tests/bench/results/ablation.txt").read_text()
+    assert text == f"$ {kept['command']}\n\n{tabulated(kept)}"
 
 
 def test_groff_goes_and_words_stay() -> None:
