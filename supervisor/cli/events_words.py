@@ -37,6 +37,7 @@ _WORDS: Final[dict[str, str]] = {
     "arm-retired": "arm {arm} is retired: {why}, after {served} pulls; its share was {share}",
     "arm-joined": "arm {arm} begins with no numbers: its source is there",
     "arm-changed": "the content of arm {arm} changed after step {step}: {before} to {after}",
+    "arm-unknown": "the trainer draws from {arm}, which policy {policy} does not have",
     "policy-unservable": "policy {policy} cannot be served: {problem}; pulls of {missing} fail",
     "evaluation": "evaluated after step {step}: {losses}",
     "forked": "forked from step {step} of run {parent} by {by}",

@@ -46,14 +46,25 @@ def policy(
     if state is None and config is not None and config.bandit.exists():
         state = config.bandit
     mix = _mixing(state) if state is not None else None
-    outlook = _outlook(config) if config is not None else None
-    findings = lint(checked, mix, outlook)
+    ahead = outlook(config) if config is not None else None
+    findings = lint(checked, mix, ahead)
     facts = _facts(file, state, checked, mix, findings)
     if as_json:
         printing.emit(facts)
     else:
         _tell(facts)
     return 1 if facts["bad"] else 0
+
+
+def policy_warnings(run: Path, config: Config) -> list[str]:
+    """What lint finds in the bounds of a policy that holds: they say nothing, or force too much."""
+    edited = run / "policy.toml"
+    try:
+        policy = recorded_policy(read_text(edited), 0, edited)
+    except SettingsError:  # named as a problem already
+        return []
+    findings = lint(policy, None, outlook(config))
+    return [f"policy.toml: {f.text}" for f in findings if f.kind in ("pointless", "forced")]
 
 
 def _config(run: str) -> Config:
@@ -76,7 +87,7 @@ def _mixing(path: Path) -> Mixing:
         raise UnknownError(str(error)) from None
 
 
-def _outlook(config: Config) -> Outlook:
+def outlook(config: Config) -> Outlook:
     """Pulls until the run ends, and about how much of each source a pull reads."""
     file = config.file
     line = standing.last_line(config.run)

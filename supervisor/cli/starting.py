@@ -15,6 +15,7 @@ from supervisor import clock
 from supervisor.cli import importing, printing, standing
 from supervisor.cli.checking_hooks import hook_warnings
 from supervisor.cli.parameters import Json, Run, existing, place
+from supervisor.cli.policy_lint import policy_warnings
 from supervisor.config import (
     Config,
     changed,
@@ -145,6 +146,7 @@ def _warnings(run: Path, config: Config) -> list[str]:
         for name in _odd_files(source)
     ]
     found += _limit_warnings(config)
+    found += policy_warnings(run, config)
     found += hook_warnings(config)
     program = config.command[0]
     if shutil.which(program, path=config.env.get("PATH")) is None:

@@ -23,6 +23,7 @@ _ALARMS: Final = frozenset(
         "rolled-back",
         "skip-ignored",
         "arm-changed",
+        "arm-unknown",
         "policy-unservable",
         "hook-failing",
         "hook-left",

@@ -67,6 +67,24 @@ def tell_joined(before: BanditState, after: BanditState, step: int) -> list[Effe
     return told
 
 
+def tell_strangers(before: BanditState, after: BanditState) -> list[Effect]:
+    """Journal and name what the trainer has drawn from and this policy does not have."""
+    if after.strangers == before.strangers:
+        return []
+    had = dict(before.strangers)
+    told: list[Effect] = []
+    for name, _ in after.strangers:
+        if name and name not in had:
+            text = (
+                f"the trainer reports pulls of {name}, which is no arm of policy {after.policy}: "
+                "they are counted apart and teach nothing; correct the trainer, or pivot to a "
+                "policy that has it"
+            )
+            facts = {"arm": name, "policy": after.policy}
+            told += [Journal("arm-unknown", facts), Say(text, alarm=True)]
+    return told
+
+
 def news(state: State, live: frozenset[str], contents: dict[str, str]) -> bool:
     """Whether what was seen of the sources is other than what the core knows."""
     return live != state.live or any(

@@ -94,6 +94,20 @@ def least_shares(policy: Policy, live: Iterable[str]) -> dict[str, float]:
     }
 
 
+def refused(policy: Policy, arms: Iterable[ArmState], pulls: float) -> tuple[str, ...]:
+    """A line for each of ``arms`` whose bounds alone have it read too often; as ``forced``."""
+    known = {arm.name: arm for arm in arms}
+    so_far = {name: arm.epochs for name, arm in known.items()}
+    rates = {name: per_pull(arm) for name, arm in known.items()}
+    names = [arm.name for arm in policy.arms]
+    return tuple(
+        f"arms.{reading.arm}: its bounds give it {reading.share:.4g} of all pulls at least, so it "
+        f"is read {reading.at_end:.1f} times by the end of the run; max_epochs is "
+        f"{policy.max_epochs:g}: lower its floor or raise that"
+        for reading in forced(policy, names, so_far, rates, pulls)
+    )
+
+
 def forced(
     policy: Policy,
     live: Iterable[str],

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from supervisor.core import firing, gating
 from supervisor.core import pivot as pivots
-from supervisor.core.arms import tell_retired
+from supervisor.core.arms import tell_retired, tell_strangers
 from supervisor.core.bandit import count_steps, finish_phase
 from supervisor.core.guards import watch
 from supervisor.core.hang import learn
@@ -109,10 +109,11 @@ def take_steps(state: State, steps: list[Step], now: float) -> Turn:
         pace=learn(attempt.pace, (step.at for step in steps)),
     )
     bandit = count_steps(state.bandit, steps)
+    strange = tell_strangers(state.bandit, bandit)
     steps = with_propensities(steps, (*bandit.phases, *state.named))
     guards, findings = watch(state.guards, state.settings.guards, steps)
     state = replace(state, attempt=attempt, bandit=bandit, guards=guards)
-    effects: list[Effect] = [Record(attempt.number, attempt.policy, tuple(steps))]
+    effects: list[Effect] = [Record(attempt.number, attempt.policy, tuple(steps)), *strange]
     for finding in findings:
         action = state.settings.guards.action(finding.guard)
         state, more = act(state, finding.guard, action, finding.text, finding.facts, now)

@@ -52,6 +52,8 @@ def _read_policy(config: Config, state: State, fields: dict[str, Any]) -> dict[s
             return {"error": "cannot pivot: the policy must be given as TOML text"}
         _, policy = unattended.next_policy(config, text)
         unattended.refuse_the_same(policy, state.policy, reset=bool(fields.get("reset")))
+        step = state.attempt.last_step if state.attempt else state.bandit.step
+        unattended.refuse_to_over_read(config, policy, state.bandit, step)
     except StepkeeperError as error:
         return {"error": str(error)}
     except (OSError, UnicodeError) as error:  # the file is gone; half a character in the text

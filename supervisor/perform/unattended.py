@@ -11,14 +11,16 @@ from typing import Any, Literal
 
 from supervisor import clock
 from supervisor.config import Config, read_policy
+from supervisor.core.bandit import BanditState
+from supervisor.core.epochs import refused
 from supervisor.core.policy import Policy
-from supervisor.errors import StepkeeperError
+from supervisor.errors import RefusedError, SettingsError, StepkeeperError
 from supervisor.perform.intent import write_intent
 from supervisor.perform.retaining import refuse_to_pin, refuse_to_unpin
 from supervisor.process.identity import Identity
 from supervisor.process.leftovers import end_leftovers
 from supervisor.process.locks import take
-from supervisor.sidecars import archive, attempts
+from supervisor.sidecars import archive, attempts, bandit_state
 from supervisor.sidecars.archive import PivotModel
 from supervisor.sidecars.checkpoints import marks, scan
 from supervisor.sidecars.events import Events
@@ -117,6 +119,8 @@ def request_pivot(
             )
         number, policy = next_policy(config, text)
         refuse_the_same(policy, in_force(config)[1], reset=reset)
+        with contextlib.suppress(OSError, RefusedError):  # what is not known refuses nothing
+            refuse_to_over_read(config, policy, bandit_state.read(config.bandit), step)
         record = PivotModel(
             stage="requested",
             policy=number,
@@ -170,6 +174,19 @@ def next_policy(config: Config, text: str) -> tuple[int, Policy]:
     number = max(archive.policies(config.run), default=0) + 1
     policy = read_policy(text.encode("utf-8"), number, "the new policy", config, present=True)
     return number, policy
+
+
+def refuse_to_over_read(config: Config, policy: Policy, bandit: BanditState, step: int) -> None:
+    """Raise SettingsError where a floor forces more epochs than ``max_epochs`` from ``step`` on.
+
+    By what the trainer has counted under the policy in force; where it counts none, nothing is.
+    """
+    train = config.file.train
+    each = 1 if config.file.data.mix == "step" else train.batch * train.accumulate
+    arms = (*(retired.arm for retired in bandit.retired), *bandit.arms)
+    problems = refused(policy, arms, float(max(0, config.steps - step) * each))
+    if problems:
+        raise SettingsError("cannot use the new policy:", problems)
 
 
 def refuse_the_same(policy: Policy, before: Policy, *, reset: bool) -> None:

@@ -6,6 +6,7 @@ keys are refused, older schemas migrated by name, newer ones refused.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -133,6 +134,14 @@ def from_record(record: Any, where: str) -> BanditState:  # noqa: ANN401 - check
         frozen=model.frozen,
         strangers=tuple(model.strangers.items()),
     )
+
+
+def read(path: Path) -> BanditState:
+    """The file's state. Raises OSError, and RefusedError for what is none."""
+    try:
+        return from_record(json.loads(path.read_bytes()), str(path))
+    except ValueError as error:
+        raise RefusedError(f"cannot use the bandit state in {path}: {error}") from None
 
 
 def migrate_v1_to_v2(record: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from supervisor.core.epochs import (
     least_shares,
     limit_of,
     per_pull,
+    refused,
     to_the_end,
 )
 from supervisor.core.policy import Algorithm, Arm, Policy, Unit
@@ -110,3 +111,12 @@ def test_without_a_setting_the_limit_is_where_returns_fade() -> None:
     assert limit_of(POLICY) == 16.0
     assert limit_of(replace(POLICY, max_epochs=4.0)) == 4.0
     assert limit_of(replace(POLICY, max_epochs=0.0)) == 16.0
+
+
+def test_a_new_policy_whose_floor_forces_too_many_epochs_is_refused_by_name() -> None:
+    read = ArmState("small", served=1000, epochs=3.0, epochs_from=(1.0, 0))
+    (line,) = refused(POLICY, (read, ArmState("large")), 200_000)
+    assert line.startswith("arms.small: its bounds give it 0.05 of all pulls at least, so it is")
+    assert "read 23.0 times by the end of the run; max_epochs is 16" in line
+    assert refused(POLICY, (read,), 100_000) == ()
+    assert refused(POLICY, (ArmState("small"),), 200_000) == ()  # nobody has counted it

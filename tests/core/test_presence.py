@@ -13,7 +13,7 @@ from supervisor.core.messages import GiveOrders, Journal, KeepBandit, Record, Sa
 from supervisor.core.policy import Algorithm, Arm, Policy, Unit
 from supervisor.core.presence import Absence, leaves, may_join
 from supervisor.core.roster import Standing, in_words, roster
-from tests.support.history import LIVE, POLICY, History, fresh_state
+from tests.support.history import LIVE, POLICY, History, fresh_state, step_report
 from tests.support.history import running as begun
 
 GONE = LIVE - {"code"}
@@ -193,3 +193,14 @@ def test_every_arm_stands_somewhere() -> None:
         "arms: live a; new x (waits until a pivot names it)"
     )
     assert in_words({}) == "arms: none"
+
+
+def test_pulls_of_what_is_no_arm_are_told_once_and_counted() -> None:
+    history = running()
+    history.report(*(step_report(number, 0, arm="essays") for number in (1, 2)))
+    history.report(step_report(3, 0, arm="essays"), step_report(4, 0, arm=""))
+    assert journal(history, "arm-unknown") == [{"arm": "essays", "policy": 1}]
+    (text,) = alarms(history)
+    assert text.startswith("the trainer reports pulls of essays, which is no arm of policy 1")
+    assert history.state.bandit.strangers == (("essays", 3), ("", 1))
+    assert history.state.bandit.served == 4

@@ -69,3 +69,6 @@ def test_with_a_run_small_sources_are_found_by_their_size(tmp_path: Path) -> Non
     size = (run.path / "sources/chat/text.txt").stat().st_size
     about = 2000 * 0.25 * 16 * 129 / size
     assert f"read about {about:.1f} times by the end of the run" in finding["text"]
+    told = command("check", run.path)
+    assert told.code == 0
+    assert "policy.toml: arm chat: its bounds alone (0.25 of all pulls) have it read" in told.out
