@@ -89,16 +89,21 @@ def recompute(record: Record, policy: Policy, wanted: int, recorded: Mix) -> Rec
     """Decide phase ``wanted`` once more; None where the reports do not reach its decision.
 
     A source that comes or goes is seen by the trainer a phase sooner or later, depending on when
-    it looked; of these courses the first that leads to the ``recorded`` shares counts, else the
-    first.
+    it looked; of these courses, that of no source at all first, the first that leads to the
+    ``recorded`` shares counts, else the first with their arms.
     """
     first: Recomputed | None = None
+    close: Recomputed | None = None
     for course in _courses(record, wanted):
         found = _fold(record, policy, wanted, course)
-        if found is not None and dict(found.order.weights) == dict(recorded):
+        if found is None:
+            continue
+        shares = dict(found.order.weights)
+        if shares == dict(recorded):
             return found
         first = first or found
-    return first
+        close = close or (found if shares.keys() == recorded.keys() else None)
+    return close or first
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +119,12 @@ def _courses(record: Record, wanted: int) -> Iterator[_Course]:
     reports = [report.phase for report in record.reports]
     arms = {phase: frozenset(mix) for phase, mix in record.mixes.items()}
     last = arms.get(wanted)
-    views: list[dict[int, frozenset[str]]] = [
+    views: list[dict[int, frozenset[str]]] = [{}]
+    views += (
         {phase: arms[phase + ahead] for phase in reports if phase + ahead in arms}
         for ahead in (1, AHEAD)
-    ]
+    )
     views += [dict.fromkeys(reports, last)] if last is not None else []
-    views.append({})
     for frozen in dict.fromkeys((*_earliest(record.freezes), None)):
         for view in views:
             course = _Course(view, frozen)

@@ -10,6 +10,7 @@ from supervisor.core.bandit import ArmState, BanditState, Decision
 from supervisor.core.policy import Policy, Unit
 from supervisor.core.prices import Binding, prices
 
+_NEAR = 1e-12  # what is drawn within the bounds comes to a bound but for rounding
 _BELOW, _ABOVE = 0.5, 2.0  # a weight that strains a floor, and one that strains a cap
 
 
@@ -85,9 +86,9 @@ def bindings(policy: Policy, decision: Decision, shares: Mapping[str, float]) ->
         value = share if policy.unit is Unit.SHARE else weights.get(name, 0.0)
         bound = Binding.NONE
         if name not in decision.masked:
-            if value <= floor and floor > 0.0:
+            if value <= floor + _NEAR and floor > 0.0:
                 bound = Binding.FLOOR
-            elif value >= cap and (policy.unit is Unit.WEIGHT or cap < 1.0):
+            elif value >= cap - _NEAR and (policy.unit is Unit.WEIGHT or cap < 1.0):
                 bound = Binding.CAP
         found[name] = bound
     return found

@@ -65,7 +65,7 @@ def test_static_settles_on_what_is_configured_and_nothing_without_arms() -> None
 
 def test_the_warm_up_is_passed_over_where_it_settles_and_shown_first() -> None:
     rules = policy(
-        Algorithm.DUCB, curriculum_warmup_steps=900, curriculum_warmup_sources=("a", "b")
+        Algorithm.DUCB, curriculum_warmup_steps=90_000, curriculum_warmup_sources=("a", "b")
     )
     found = expected(rules, LIVE, 7, None, 500, MEANS)
     assert found is not None
