@@ -26,7 +26,9 @@ def forecast(config: Config, after: Policy, known: Known, step: int) -> dict[str
     shares = expected(after, config.live, seed, known.bandit, step, means)
     if shares is None:
         return {"shares": None, "bounds": None, "epochs": None, "reward": None}
-    reward = estimate(shares.settled, log) if log else "no phase was reported under the policy"
+    reward = (
+        estimate(shares.settled, log) if log else "no phase was reported under the policy in force"
+    )
     return {
         "shares": {
             "first": shares.first,
