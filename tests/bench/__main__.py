@@ -20,6 +20,7 @@ NAMES = (
     "bounds",
     "policies",
     "report",
+    "explain",
 )
 ALONE = ("ablation",)  # trains for an hour, so "all" leaves it out
 
