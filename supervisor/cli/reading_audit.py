@@ -19,6 +19,7 @@ from supervisor.cli.audit_origin import check_origin
 from supervisor.cli.audit_pivots import check_pivots, check_policies, positions, read_pivots
 from supervisor.cli.audit_rewinds import check_rewinds, read_rewinds
 from supervisor.cli.audit_seals import SealFile, Seals, check_seals
+from supervisor.cli.audit_served import check_served
 from supervisor.cli.audit_words import Outcome, facts, lines
 from supervisor.cli.parameters import Json, Run, existing
 from supervisor.cli.reading_progress import Progress
@@ -106,6 +107,8 @@ def examine(
     if journal.sound:
         check_sealed(journal, seals, findings)
     check_seals(seals, findings)
+    if ledger is not None:
+        check_served(seals, path, findings)
     whole = None
     if ledger is not None:
         _blame(ledger, path, seals, claims, findings)
