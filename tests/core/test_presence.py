@@ -122,13 +122,14 @@ def test_a_changed_content_is_told_and_the_numbers_are_kept() -> None:
     history.steps(1, 3)
     seen(history, **SOURCES)
     before = {arm.name: arm for arm in history.state.bandit.arms}
-    seen(history, **{**SOURCES, "code": "code-2"})
+    seen(history, **{**SOURCES, "chat": "chat-2"})
     (facts,) = journal(history, "arm-changed")
-    assert facts == {"arm": "code", "step": 3, "before": "code-1", "after": "code-2"}
+    assert facts == {"arm": "chat", "step": 3, "before": "chat-1", "after": "chat-2"}
     (text,) = alarms(history)
-    assert "the content of arm code changed (code-1 to code-2)" in text
-    code = next(arm for arm in history.state.bandit.arms if arm.name == "code")
-    assert code == replace(before["code"], content="code-2", changed=3)
+    assert "the content of arm chat changed (chat-1 to chat-2)" in text
+    chat = next(arm for arm in history.state.bandit.arms if arm.name == "chat")
+    assert before["chat"].served == 3
+    assert chat == replace(before["chat"], content="chat-2", changed=3)
 
 
 def test_a_source_that_grows_is_told_of_once_an_hour() -> None:
