@@ -11,7 +11,6 @@ from typing import assert_never
 from supervisor.core import firing
 from supervisor.core import pivot as pivots
 from supervisor.core.classifying import classify
-from supervisor.core.gating import step_over
 from supervisor.core.lifecycle import spawn, stopped
 from supervisor.core.messages import (
     Cause,
@@ -69,8 +68,8 @@ def ended(state: State, event: Ended, now: float) -> Turn:
     )
     sealed = {seal.point.step for seal in (*state.seals, *state.quarantined)}
     known = {pending.step for pending in state.pending} | sealed
-    gate = state.gate
-    state, effects = step_over(state)
+    state = replace(state, life=Life.DRAINING, deadline=None, attempt=attempt)
+    state, effects = firing.step_over(state, now)
     pending = state.pending
     for visible in event.visible:
         if visible.step in known:
@@ -82,9 +81,7 @@ def ended(state: State, event: Ended, now: float) -> Turn:
             continue
         pending = (*pending, replace(moment, name=visible.name, reason="unreported"))
         effects.append(Verify(attempt.number, visible.step, visible.name, ""))
-    state = replace(state, life=Life.DRAINING, deadline=None, attempt=attempt, pending=pending)
-    state, more = firing.tell(gate, state, now)
-    return drained(state, effects + more, now)
+    return drained(replace(state, pending=pending), effects, now)
 
 
 def drained(state: State, effects: list[Effect], now: float) -> Turn:

@@ -55,7 +55,6 @@ def take_reports(state: State, event: Reports, now: float) -> Turn:
     attempt = state.attempt
     if attempt is None or attempt.number != event.attempt or attempt.cause is Cause.BROKE_CONTRACT:
         return state, []
-    gate = state.gate
     effects: list[Effect] = []
     steps: list[Step] = []
     for report in event.reports:
@@ -71,8 +70,6 @@ def take_reports(state: State, event: Reports, now: float) -> Turn:
     effects += more
     if state.attempt is not None:
         state = replace(state, attempt=replace(state.attempt, position=event.position))
-    state, more = firing.tell(gate, state, now)
-    effects += more
     if state.life is Life.RUNNING and pivots.ignored(state):
         text = "the trainer went on after the pivot's checkpoint: stopping it"
         state, more = ask_to_end(state, now)
@@ -118,7 +115,10 @@ def take_steps(state: State, steps: list[Step], now: float) -> Turn:
         action = state.settings.guards.action(finding.guard)
         state, more = act(state, finding.guard, action, finding.text, finding.facts, now)
         effects += more
+    gate = state.gate
     state, more = gating.steps_done(state, steps[0].step, last.step)
+    effects += more
+    state, more = firing.tell(gate, state, now)
     effects += more
     state, more = lift_proved(state)
     return state, effects + more
@@ -162,27 +162,28 @@ def _take_other(state: State, report: Report, event: Reports, now: float) -> Tur
         case Ready():
             return _ready(state, attempt, report)
         case Doing():
-            return _doing(state, attempt, report, event)
+            return _doing(state, attempt, report, event, now)
         case Phase():
             return _phase(replace(state, attempt=_measured(attempt, report.at)), report)
         case Checkpoint():
             attempt = replace(attempt, doing="train")  # whatever it was, that is over
             state = replace(state, attempt=_measured(attempt, report.at))
-            state, effects = gating.step_over(state)
+            state, effects = firing.step_over(state, now)
             state, more = checkpoint_written(state, report, event)
             return state, effects + more
         case Sample():  # another one may be drawn before the next report
             attempt = replace(attempt, sample=report.step, at=report.at)
-            state = replace(state, attempt=_measured(attempt, None))
-            return gating.sample_came(state, attempt, report)
+            state, gate = replace(state, attempt=_measured(attempt, None)), state.gate
+            state, effects = gating.sample_came(state, attempt, report)
+            state, more = firing.tell(gate, state, now)
+            return state, effects + more
         case Evaluation():
             facts = {"step": report.step, "losses": dict(report.losses)}
             attempt = _measured(replace(attempt, doing="train"), report.at)
             return replace(state, attempt=attempt), [Journal("evaluation", facts)]
         case Finished():
-            return gating.step_over(
-                replace(state, attempt=replace(attempt, finished=report.reason))
-            )
+            state = replace(state, attempt=replace(attempt, finished=report.reason))
+            return firing.step_over(state, now)
         case Step():
             return take_steps(state, [report], now)
 
@@ -213,12 +214,12 @@ def _ready(state: State, attempt: Attempt, report: Ready) -> Turn:
     return state, effects + more
 
 
-def _doing(state: State, attempt: Attempt, report: Doing, event: Reports) -> Turn:
+def _doing(state: State, attempt: Attempt, report: Doing, event: Reports, now: float) -> Turn:
     changed = replace(attempt, doing=report.what, at=report.at)
     state = replace(state, attempt=_measured(changed, None))
     if report.what != "save":
         return state, []
-    state, effects = gating.step_over(state)
+    state, effects = firing.step_over(state, now)
     return save_begun(state, report.step, event.position), effects
 
 
