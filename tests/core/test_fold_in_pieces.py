@@ -119,7 +119,8 @@ def test_reports_folded_again_from_any_seal_come_to_the_same(action: Action, see
     assert isinstance(steps[0], Step)
     for seal in whole.state.pending:
         again = begun(action)
-        guards = seed_guards(again.state.settings.guards, steps[: seal.step], [seal.step])
+        before, rules = steps[: seal.step], again.state.settings.guards
+        guards = seed_guards(rules, before, [seal.step], whole=True)
         attempt = again.state.attempt
         assert attempt is not None
         seq = seal.reports.seq
