@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from supervisor.cli import printing
+from supervisor.cli.standing import name_of
 from supervisor.config import load
+from supervisor.core.coherence.episodes import suspected
+from supervisor.core.coherence.gate import NOTHING_SAMPLED, GateState
+from supervisor.core.messages import Retain
 from supervisor.core.retention import Fate, Held
 from supervisor.perform.retaining import survey
-from supervisor.sidecars import attempts
+from supervisor.sidecars import attempts, samples
 
 _NEXT = "the next seal"
 
@@ -25,8 +29,14 @@ def forecast(run: Path) -> tuple[Fate, ...]:
     if last is not None and last.ended is not None:  # the next seal is of another attempt
         resume, number = _newest(run), number + 1
     coming = Held(2**62, _NEXT, 0, attempt=number)
-    fates = survey(run, settings.retention, number, resume, more=(coming,))
+    latest = Retain(number, resume, suspected(_gate(run), settings.gate))
+    fates = survey(run, settings.retention, latest, more=(coming,))
     return tuple(fate for fate in fates if fate.held.name != _NEXT)
+
+
+def _gate(run: Path) -> GateState:
+    path = run / f"{name_of(run)}.samples.json"
+    return samples.state_of(samples.read(path).gate) if path.exists() else NOTHING_SAMPLED
 
 
 def _newest(run: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from supervisor.core.coherence.episodes import suspected
 from supervisor.core.messages import Answer, Asked, Effect, Pin, Retain, Retained, Unpin
 from supervisor.core.retention import LEAST
 from supervisor.core.state import KEPT_SEALS, SealPoint, State
@@ -15,7 +16,16 @@ def with_seal(state: State, point: SealPoint) -> tuple[SealPoint, ...]:
     """The newest seals with a new one; the pin of a pivot under way never leaves them."""
     seals = (point, *state.seals)
     pin = state.pivot.pin if state.pivot is not None else None
-    return seals[:KEPT_SEALS] + tuple(s for s in seals[KEPT_SEALS:] if s.point == pin)
+    way = next((seal for seal in seals if seal.point.step < suspected_step(state)), None)
+    return seals[:KEPT_SEALS] + tuple(s for s in seals[KEPT_SEALS:] if s.point == pin or s == way)
+
+
+def suspected_step(state: State) -> int:
+    """From which step on a model may be harmed, so that one may want to go back; 0: none known."""
+    attempt = state.attempt
+    if attempt is not None and attempt.back is not None:
+        return attempt.back.step
+    return suspected(state.gate, state.settings.gate)
 
 
 def retain(state: State) -> list[Effect]:
@@ -23,7 +33,8 @@ def retain(state: State) -> list[Effect]:
     attempt = state.attempt
     if attempt is None or not all(seal.proved for seal in state.seals[:LEAST]):
         return []
-    return [Retain(attempt.number, attempt.resume.seal if attempt.resume else "")]
+    resume = attempt.resume.seal if attempt.resume else ""
+    return [Retain(attempt.number, resume, suspected_step(state))]
 
 
 def retained(state: State, event: Retained) -> Turn:

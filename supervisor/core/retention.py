@@ -3,8 +3,9 @@
 Of the lineage stay: the newest two that can be resumed from, the newest ``keep_last``, the newest
 ``keep_audit`` of those made on a signal or a request, the first one at or after each multiple of
 ``keep_every``, pivot points, pinned and quarantined ones, and the point that the current attempt
-resumed from until it has made two seals. What cannot be resumed from goes once ``keep_last`` newer
-ones can. What an attempt left behind goes once ``keep_last`` were sealed since.
+resumed from until it has made two seals. While samples fail, or a rollback waits, so does the
+newest from before that. What cannot be resumed from goes once ``keep_last`` newer ones can. What an
+attempt left behind goes once ``keep_last`` were sealed since.
 """
 
 from __future__ import annotations
@@ -50,13 +51,15 @@ class Held(NamedTuple):
 class Marks(NamedTuple):
     """What must stay: pinned steps, the seals of pivots, the current attempt's resume point.
 
-    ``resume`` is a seal's digest, empty for an attempt that began from nothing.
+    ``resume`` is a seal's digest, empty for an attempt that began from nothing. ``suspected`` is
+    the step from which on a model may be harmed, 0 where there is none.
     """
 
     pins: frozenset[int] = frozenset()
     pivots: frozenset[str] = frozenset()
     attempt: int = 0
     resume: str = ""
+    suspected: int = 0
 
 
 class Fate(NamedTuple):
@@ -102,6 +105,8 @@ def _reasons(good: Sequence[Held], rules: Retention, marks: Marks) -> dict[str, 
     made = sum(one.attempt == marks.attempt for one in good)
     if made < LEAST and marks.resume:
         keep((one for one in good if one.seal == marks.resume), "the attempt resumed from it")
+    before = [one for one in good if one.step < marks.suspected]
+    keep(before[:1], f"the last before step {marks.suspected}, from which on it may be harmed")
     ordinary = [one for one in good if not one.audit]
     keep(ordinary[: rules.keep_last], f"one of the last {rules.keep_last}")
     audit = [one for one in good if one.audit]

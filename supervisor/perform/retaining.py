@@ -23,16 +23,17 @@ _PATIENCE_SECONDS = 30.0
 
 
 def survey(
-    run: Path, rules: Retention, attempt: int, resume: str, *, more: tuple[Held, ...] = ()
+    run: Path, rules: Retention, latest: Retain, *, more: tuple[Held, ...] = ()
 ) -> tuple[Fate, ...]:
     """The fate of every checkpoint that is there, and of ``more``. Raises OSError, RefusedError.
 
-    ``resume`` is the seal's digest of the resume point of ``attempt``, empty without one.
+    ``latest`` says of which attempt, and what of the run's history must stay.
     """
     folder = run / "checkpoints"
     pins = frozenset(marks.pins(folder))
     pivots = archive.pinned_seals(run)
-    return judge((*holdings(folder), *more), rules, Marks(pins, pivots, attempt, resume))
+    kept = Marks(pins, pivots, latest.attempt, latest.resume, latest.suspected)
+    return judge((*holdings(folder), *more), rules, kept)
 
 
 def retain(parts: Parts, effect: Retain) -> Retained:
@@ -41,7 +42,7 @@ def retain(parts: Parts, effect: Retain) -> Retained:
     Raises OSError, RefusedError where it cannot be told what goes.
     """
     rules = parts.config.settings.retention
-    fates = survey(parts.run, rules, effect.attempt, effect.resume)
+    fates = survey(parts.run, rules, effect)
     going = [fate for fate in fates if fate.goes]
     _journal(parts, going)
     deleted = [fate.held for fate in going if _delete(parts, fate.held)]

@@ -89,7 +89,7 @@ class Samples:
         self._characters = characters
         found = read(path) if path.exists() else SamplesModel()
         self._samples = found.samples
-        self.gate = _state(found.gate)
+        self.gate = state_of(found.gate)
 
     def keep(self, effect: KeepSamples) -> None:
         """Add samples and replace what is known of the gate, in one write.
@@ -190,6 +190,7 @@ def _model(judged: Judged, attempt: int, policy: int) -> SampleModel:
     )
 
 
-def _state(model: GateModel) -> GateState:
+def state_of(model: GateModel) -> GateState:
+    """What the gate knows, as it was kept."""
     outcomes = tuple(Outcome(**outcome.model_dump()) for outcome in model.outcomes)
     return GateState(outcomes, None, model.missing)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.core.coherence.gate import HELD, WATCHING, GateState, Rules, known_at
+from supervisor.core.coherence.gate import HELD, KEPT, WATCHING, GateState, Rules, known_at
 from supervisor.core.gating import facts
-from supervisor.core.messages import Exit, KeepSamples, Say, Seal
+from supervisor.core.messages import Exit, KeepSamples, Retain, Say, Seal
 from supervisor.core.rungs import Action
 from supervisor.core.state import Life, Want
 from tests.support.history import History, fresh_state, running
@@ -101,6 +101,29 @@ def test_a_rollback_goes_back_to_before_the_collapse_began() -> None:
     (back,) = history.journal("rolled-back")
     assert back["to"] == 90, "the checkpoints of 100 to 140 are of a collapsed model"
     assert [outcome.step for outcome in history.state.gate.outcomes] == list(range(10, 100, 10))
+
+
+def test_the_way_back_to_before_a_collapse_is_never_deleted_while_it_lasts() -> None:
+    history = watched()
+    for step in range(10, 10 * (KEPT + 40), 10):
+        said(history, step, GOOD if step <= 90 else BAD)
+        if step % 50 == 40 or step == 90:
+            history.seal(step)
+    assert {effect.suspected for effect in history.all_of(Retain)} == {0, 100}
+    assert history.all_of(Retain)[-1].suspected == 100
+    assert [seal.point.step for seal in history.state.seals][-1] == 90, "of more than are kept"
+    assert facts(history.state)["since"] == 140, "however long ago that was"
+
+
+def test_a_rollback_that_waits_keeps_what_it_goes_back_to() -> None:
+    history = watched(replace(EACH, action=Action.ROLL_BACK, cusum=0.0))
+    for step in range(10, 150, 10):
+        said(history, step, GOOD if step <= 90 else BAD)
+        if step <= 130:
+            history.seal(step)
+    history.steps(141, 141)
+    history.seal(140)
+    assert history.all_of(Retain)[-1].suspected == 100
 
 
 def test_a_seal_names_the_verdict_on_its_own_sample_and_on_no_other() -> None:

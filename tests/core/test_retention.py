@@ -38,6 +38,14 @@ def test_the_newest_five_stay_and_all_else_goes() -> None:
     assert why(fates, 400) == "older than the last 5"
 
 
+def test_the_newest_from_before_what_may_be_harmed_stays_however_many_follow() -> None:
+    steps = [held(step) for step in range(100, 2000, 100)]
+    rules = Retention(keep_last=2, keep_every=0)
+    fates = judge(steps, rules, Marks(suspected=400))
+    assert kept(fates) == [1900, 1800, 300]
+    assert why(fates, 300) == "the last before step 400, from which on it may be harmed"
+
+
 def test_the_first_at_or_after_each_multiple_stays() -> None:
     rules = Retention(keep_last=2, keep_every=1000)
     fates = judge([held(step) for step in range(300, 5000, 300)], rules, Marks())

@@ -23,6 +23,15 @@ def onset(gate: GateState, rules: Rules, fired: Outcome) -> int:
     return step
 
 
+def suspected(gate: GateState, rules: Rules) -> int:
+    """The step with which a collapse began that may be under way, seen or not; 0 without one."""
+    if gate.last is None:
+        return 0
+    step = onset(gate, rules, gate.last)
+    first = next(one for one in reversed(gate.outcomes) if one.step <= step)
+    return step if first.counts and first.verdict == Verdict.FAIL else 0
+
+
 def began(before: GateState, after: GateState) -> Outcome | None:
     """The outcome with which an episode began between two states of one fold, or None."""
     return _turn(before, after, begins=True)

@@ -10,6 +10,7 @@ back at 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, NamedTuple
@@ -181,13 +182,28 @@ def with_outcome(
         failed = outcome.verdict == Verdict.FAIL
         rise = min(max(outcome.sum + log_odds(rules, failed=failed), 0.0), max(rules.cusum, 0.0))
         outcome = outcome._replace(sum=rise)
-    outcomes = (*outcomes, outcome)[-KEPT:]
+    outcomes = _newest((*outcomes, outcome))
     standing = standing_of(outcomes, rules)
     firing = " and ".join(rule.name for rule in standing if rule.fires)
     before = outcome.firing
     if not firing and before and not all(rule.quiet for rule in standing):
         firing = before
     return (*outcomes[:-1], outcome._replace(firing=firing))
+
+
+def _newest(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+    """As many as are kept, and those with which the episode and the sum under way began."""
+    older = outcomes[:-KEPT]
+    begun = {_first(outcomes, lambda one: bool(one.firing)), _first(outcomes, lambda one: one.sum)}
+    return (*(one for at, one in enumerate(older) if at in begun), *outcomes[-KEPT:])
+
+
+def _first(outcomes: tuple[Outcome, ...], holds: Callable[[Outcome], float]) -> int:
+    """Where those at the end begin of which ``holds`` is true."""
+    at = len(outcomes)
+    while at and holds(outcomes[at - 1]):
+        at -= 1
+    return at
 
 
 def log_odds(rules: Rules, *, failed: bool) -> float:

@@ -182,11 +182,13 @@ class Unpin:
 class Retain:
     """Delete the checkpoints that no rule keeps. Answers Retained.
 
-    ``resume`` is the seal's digest of the attempt's resume point, empty without one.
+    ``resume`` is the seal's digest of the attempt's resume point, empty without one. ``suspected``
+    is the step from which on a model may be harmed, 0 where there is none.
     """
 
     attempt: int
     resume: str
+    suspected: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,13 @@ class Writer:
             for step, seal in disk.seals.items()
             if step in disk.bins
         ]
-        marks = Marks(frozenset(disk.pins), disk.pivot_points, effect.attempt, effect.resume)
+        marks = Marks(
+            frozenset(disk.pins),
+            disk.pivot_points,
+            effect.attempt,
+            effect.resume,
+            effect.suspected,
+        )
         going = [fate.held for fate in judge(held, self.rules, marks) if fate.goes]
         for one in going:
             del disk.bins[one.step]
