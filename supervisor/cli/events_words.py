@@ -58,6 +58,17 @@ _WORDS: Final[dict[str, str]] = {
     "pivot-by-hand": "policy {policy} begins: its state was moved away by hand",
 }
 
+# What a guard found, by one of the facts that only such a line has.
+_FOUND: Final[dict[str, str]] = {
+    "rules": "the samples have collapsed since step {since} ({rules} failed, score {score})",
+    "missing": "no sample at step {missing}, where one is due each {every} steps",
+    "blind": "the last {blind} samples are too short to be judged",
+    "median": "loss {loss} of arm {arm} is {score} deviations above {median}",
+    "lowest": "the smoothed loss stays above that of step {lowest}, by a share of {above}",
+    "steps": "the smoothed loss came down too little in {steps} steps",
+    "loss": "the loss of arm {arm} is {loss}",
+}
+
 KINDS: Final = frozenset(_WORDS)
 
 
@@ -67,6 +78,10 @@ def in_words(event: str, facts: Mapping[str, Any]) -> str:
     if words is None:
         told = ", ".join(f"{name} {value}" for name, value in facts.items())
         return printing.plain(f"{event}: {told}" if told else event)
+    if event == "guard":
+        facts = {k: f"{v:.5g}" if isinstance(v, float) else v for k, v in facts.items()}
+        words += next((f"; {found}" for name, found in _FOUND.items() if name in facts), "")
+        words += "; cannot roll back: {instead}" if "instead" in facts else ""
     return printing.plain(words.format_map(_Facts(facts)))
 
 

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from supervisor.cli import standing
+from supervisor.cli import printing, standing
 from supervisor.core.roster import WHAT_IT_MEANS, Standing, roster
 
 
@@ -38,12 +38,16 @@ def arms_of(run: Path, live: dict[str, Any] | None) -> dict[str, Any]:
         "live": arms,
         "retired": {arm: why for arm, why in retired.items() if arm not in arms},
         "standing": stands,
+        "frozen": state.get("frozen") or "",
     }
 
 
 def lines(arms: dict[str, Any]) -> list[str]:
     """A line for each arm, and for each source that is none."""
     told = []
+    if arms["frozen"]:
+        frozen = printing.plain(arms["frozen"])
+        told.append(f"mix       frozen by {frozen}: as under static, until the next pivot")
     for name, arm in arms["live"].items():
         loss = "-" if arm["loss"] is None else f"{arm['loss']:.4f}"
         failed = f", {arm['failed']} failed" if arm["failed"] else ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Final, NamedTuple
 
-from supervisor.core.bounds import infeasible
+from supervisor.core.bounds import infeasible, project
 from supervisor.core.epochs import forced, limit_of, to_the_end
 from supervisor.core.policy import Algorithm, Arm, Policy, Unit
 
@@ -242,6 +242,16 @@ def _expected(policy: Policy, mixing: Mixing | None, names: Iterable[str]) -> di
     arms = mixing.arms if mixing else ()
     now = {arm.name: arm.weight or 0.0 for arm in arms}
     if not any(now.get(name) for name in names):
-        now = {arm.name: min(arm.cap, max(arm.floor, arm.weight)) for arm in policy.arms}
+        now = _configured(policy)
     total = fsum(now.get(name, 0.0) for name in names)
     return {name: now.get(name, 0.0) / total if total else 0.0 for name in names}
+
+
+def _configured(policy: Policy) -> dict[str, float]:
+    """What the weights of the policy come to within its bounds."""
+    weights = [arm.weight for arm in policy.arms]
+    floors, caps = [arm.floor for arm in policy.arms], [arm.cap for arm in policy.arms]
+    if policy.unit is Unit.SHARE and not infeasible(floors, caps):
+        shares = project(weights, floors, caps)
+        return {arm.name: share for arm, share in zip(policy.arms, shares, strict=True)}
+    return {arm.name: min(arm.cap, max(arm.floor, arm.weight)) for arm in policy.arms}

@@ -43,7 +43,8 @@ keep_every = 10000            # and one for every so many steps; 0 for none
 keep_audit = 10               # and so many of those made on a signal or a request
 
 [samples]
-every = 0                     # steps between samples, a multiple of the cadence; 0 for none
+every = 0                     # steps between samples, a multiple of the cadence; 0 for none: then
+                              # nobody notices a model that only repeats itself, see [gate]
 prompts = ["The "]
 
 [restart]
@@ -65,7 +66,7 @@ _POLICY = """\
 # The data policy: what share each arm may have. Edit it and run:
 #   stepkeeper pivot RUN --policy RUN/policy.toml
 schema = "stepkeeper.policy/2"
-algorithm = "thompson"        # or "static": in proportion to each arm's weight
+algorithm = "thompson"        # or ucb1, exp3s, ducb; "static": in proportion to each arm's weight
 unit = "share"                # floors and caps are shares of probability, or of "weight"
 phase_min = 7                 # steps of the shortest phase
 phase_max = 42                # and of the longest

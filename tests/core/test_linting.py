@@ -148,6 +148,12 @@ def test_a_small_source_that_would_be_read_57_times_is_found() -> None:
     assert found(replace(policy, max_epochs=60.0), even, OUTLOOK) == set()
 
 
+def test_the_share_of_a_policy_alone_is_that_within_its_bounds() -> None:
+    """To clamp 1 and 1 to 0.2 and 1, and to divide, would say 0.1667."""
+    policy = with_arms(Arm("small", 0.0, 0.2), Arm("large"), algorithm=Algorithm.STATIC)
+    assert "at a share of 0.2 it" in text_of("epochs", policy, outlook=OUTLOOK)
+
+
 def test_a_floor_that_forces_too_many_epochs_is_found_once() -> None:
     policy = with_arms(Arm("small", 0.05), Arm("large"), max_epochs=16.0)
     assert found(policy, None, OUTLOOK) == {("forced", "small", True)}

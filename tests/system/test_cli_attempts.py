@@ -161,6 +161,18 @@ def test_an_event_of_a_later_version_is_told_as_it_is() -> None:
     assert in_words("sealed", {}).startswith("step unknown is sealed")
 
 
+def test_a_guard_is_told_with_what_it_found() -> None:
+    fired = {"guard": "gate", "action": "alert", "step": 9, "rules": "5 in a row", "score": 4.25}
+    assert in_words("guard", fired) == (
+        "gate at step 9: alert; the samples have collapsed since step unknown "
+        "(5 in a row failed, score 4.25)"
+    )
+    assert in_words("guard", {"guard": "gate", "blind": 5}).endswith("too short to be judged")
+    bad = {"guard": "nonfinite", "action": "stop", "step": 7, "loss": "nan", "arm": "a"}
+    told = in_words("guard", {**bad, "instead": "no clean checkpoint is sealed before it"})
+    assert told.startswith("nonfinite at step 7: stop; the loss of arm a is nan; cannot roll back")
+
+
 def test_a_journal_that_was_edited_is_named_and_still_told(copy: Run) -> None:
     path = copy.path / "events.jsonl"
     lines = path.read_bytes().split(b"\n")

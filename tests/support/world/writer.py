@@ -152,13 +152,8 @@ class Writer:
             for step, seal in disk.seals.items()
             if step in disk.bins
         ]
-        marks = Marks(
-            frozenset(disk.pins),
-            disk.pivot_points,
-            effect.attempt,
-            effect.resume,
-            effect.suspected,
-        )
+        asked = (effect.attempt, effect.resume, effect.suspected)
+        marks = Marks(frozenset(disk.pins), disk.pivot_points, *asked)
         going = [fate.held for fate in judge(held, self.rules, marks) if fate.goes]
         for one in going:
             del disk.bins[one.step]
