@@ -230,7 +230,9 @@ def _phase(state: State, report: Phase) -> Turn:
         state = replace(state, named=(*state.named, ran))
     before = state.bandit
     bandit = finish_phase(before, state.policy, report)
-    retired = bandit.retired[len(before.retired) :]
+    gone = {arm.name for arm in before.arms} - {arm.name for arm in bandit.arms}
+    newest = {retired.arm.name: retired for retired in bandit.retired}
+    retired = tuple(one for name, one in newest.items() if name in gone)
     orders = state.orders._replace(
         serial=state.orders.serial + 1, phases=phases_to_order(state, bandit)
     )

@@ -20,6 +20,7 @@ from supervisor.core.policy import Algorithm, Arm, Distance, Policy, Unit, probl
 from trainer.contract.wire import PhaseOrder
 
 AHEAD = 2
+_LARGE = 1e300  # a sum of weights below it is finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def fill(state: BanditState, policy: Policy) -> BanditState:
 def decide_phase(state: BanditState, policy: Policy) -> tuple[BanditState, Decision]:
     """Decide the next phase; the state must have arms."""
     first = state.step + sum(order.steps for order in state.phases) + 1
-    masked = _masked(state, policy, first)
+    masked = waiting(state, policy, first)
     taking_part = [arm for arm in state.arms if arm.name not in masked]
     penalties = {arm.name: penalty(policy, arm.epochs) for arm in state.arms}
     algorithm = Algorithm.STATIC if state.frozen else policy.algorithm
@@ -115,16 +116,19 @@ def bounds_of(
 
 
 def bounded(
-    policy: Policy, names: tuple[str, ...], weights: tuple[float, ...]
+    policy: Policy,
+    names: tuple[str, ...],
+    weights: tuple[float, ...],
+    masked: frozenset[str] = frozenset(),
 ) -> tuple[float, ...]:
-    """Shares for ``weights`` within the policy's bounds."""
-    floors, caps = bounds_of(policy, names)
+    """Shares for ``weights`` within the policy's bounds; those of ``masked`` arms are 0."""
+    floors, caps = bounds_of(policy, names, masked)
     proposal = Proposal(dict(zip(names, weights, strict=True)), 0)
     return _bounded(policy, names, proposal, floors, caps)
 
 
-def _masked(state: BanditState, policy: Policy, first: int) -> frozenset[str]:
-    """The arms that wait for the end of the curriculum's warm-up.
+def waiting(state: BanditState, policy: Policy, first: int) -> frozenset[str]:
+    """The arms that wait, in a phase from step ``first`` on, for the end of the warm-up.
 
     Nobody waits where the sources of the warm-up alone could not satisfy the bounds: some of
     them have gone since the policy was accepted.
@@ -160,10 +164,10 @@ def _bounded(
         min(caps[name], max(floors[name], weight))
         for name, weight in zip(names, weights, strict=True)
     ]
-    total = sum(final)
-    if not total:  # floors of 0, and all weight on arms whose cap is 0
+    if not any(final):  # floors of 0, and all weight on arms whose cap is 0
         final = [caps[name] for name in names]
-        total = sum(final)
+    final = _summable(final)
+    total = sum(final)
     return tuple(weight / total for weight in final)
 
 
@@ -172,9 +176,18 @@ def _projected(
 ) -> tuple[float, ...]:
     if policy.projection is Distance.KL:
         return project(weights, floors, caps)
+    weights = _summable(weights)
     total = math.fsum(weights)  # distances mean something between shares only
     points = [weight / total for weight in weights] if total else weights
     return project_euclidean(points, floors, caps)
+
+
+def _summable(weights: list[float]) -> list[float]:
+    """The weights, or, where no float holds their sum, parts of the largest."""
+    largest = max(weights)
+    if largest < _LARGE:
+        return weights
+    return [weight / largest for weight in weights]
 
 
 def _pour(

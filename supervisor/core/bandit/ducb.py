@@ -27,7 +27,9 @@ def propose(
         spread = policy.exploration * math.sqrt(math.log(max(total, 1.0)) / count) if known else 0.0
         bonus[arm.name] = spread if known else math.inf
         mean = arm.discounted.total / count if known else 0.0
-        score[arm.name] = (mean + bonus[arm.name]) * penalties[arm.name]
+        # A penalty of 0 wins over a bonus without bounds, whose product is no number.
+        weight = penalties[arm.name]
+        score[arm.name] = (mean + bonus[arm.name]) * weight if weight else 0.0
     ranked = sorted(score, key=lambda name: (-score[name], name))
     order = tuple(tuple(group) for _, group in groupby(ranked, key=score.__getitem__))
     best = order[0] if order else ()

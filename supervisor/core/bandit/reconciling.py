@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor.core.bandit.chance import MASK
-from supervisor.core.bandit.deciding import bounded, fill
+from supervisor.core.bandit.deciding import bounded, fill, waiting
 from supervisor.core.bandit.leaving import left
 from supervisor.core.bandit.state import ArmState, BanditState, Retired
 from supervisor.core.policy import Policy, Unit, problem_of
@@ -58,8 +58,8 @@ def reconcile(
 
     A zombie (in the state only) or unavailable arm holds no weight and does not count in the
     exploration total; an arm that the policy has and the state has not starts empty, unless it
-    has been read enough. Phases already decided lose the weight of what left and are otherwise
-    kept.
+    has been read enough and the others satisfy the bounds without it. Phases already decided lose
+    the weight of what left and are otherwise kept.
     """
     known = {arm.name for arm in policy.arms}
     gone = tuple(
@@ -72,10 +72,19 @@ def reconcile(
     new = tuple(
         ArmState(arm.name) for arm in policy.arms if arm.name in live and arm.name not in out
     )
+    if problem_of(policy, frozenset(arm.name for arm in kept + new)):
+        new += _read_again(state, policy, live - {arm.name for arm in kept + new})
     if not gone and not new:
         return state, ()
     changed = replace(state, arms=kept + new, retired=left(state.retired, gone))
     return _rephrased(changed, policy), gone
+
+
+def _read_again(state: BanditState, policy: Policy, live: frozenset[str]) -> tuple[ArmState, ...]:
+    """Arms of ``live`` that were read enough: more than enough is better than nothing to draw."""
+    read = {r.arm.name: r.arm for r in state.retired if r.why == READ_ENOUGH}
+    names = (arm.name for arm in policy.arms if arm.name in live and arm.name in read)
+    return tuple(_begun(name, read[name]) for name in names)
 
 
 def retire_read(state: BanditState, policy: Policy) -> BanditState:
@@ -88,25 +97,35 @@ def retire_read(state: BanditState, policy: Policy) -> BanditState:
         if problem_of(policy, frozenset(other.name for other in others)):
             continue
         retired = Retired(arm, READ_ENOUGH, state.step)
-        state = replace(state, arms=others, retired=(*state.retired, retired))
+        state = replace(state, arms=others, retired=left(state.retired, (retired,)))
         state = _rephrased(state, policy)
     return state
 
 
 def _rephrased(state: BanditState, policy: Policy) -> BanditState:
-    return replace(state, phases=tuple(_without(phase, state, policy) for phase in state.phases))
+    phases, first = [], state.step + 1
+    for phase in state.phases:
+        last = first + phase.steps - 1
+        waits = waiting(state, policy, first) & waiting(state, policy, last)
+        phases.append(_without(phase, state, policy, waits))
+        first = last + 1
+    return replace(state, phases=tuple(phases))
 
 
-def _without(phase: PhaseOrder, state: BanditState, policy: Policy) -> PhaseOrder:
+def _without(
+    phase: PhaseOrder, state: BanditState, policy: Policy, waits: frozenset[str]
+) -> PhaseOrder:
+    """The phase over the arms there are; those that wait for the end of the warm-up get nothing."""
     old = dict(phase.weights)
     names = tuple(arm.name for arm in state.arms)
-    weights = tuple(old.get(name, 0.0) for name in names)
+    weights = tuple(0.0 if name in waits else old.get(name, 0.0) for name in names)
     total = sum(weights)
     if policy.unit is Unit.WEIGHT and total > 0:
         # The bounds are of weights and were applied to them: what is left keeps its proportions.
         shares = tuple(weight / total for weight in weights)
     else:
-        shares = bounded(policy, names, weights if total > 0 else (1.0,) * len(names))
+        weights = weights if total > 0 else (1.0,) * len(names)
+        shares = bounded(policy, names, weights, waits)
     return phase._replace(weights=tuple(zip(names, shares, strict=True)))
 
 
