@@ -90,8 +90,10 @@ def _untold(gone: list[SealFile], findings: Findings) -> tuple[str, ...]:
     except FileNotFoundError:
         return ()  # a fault already
     told = {line.facts.get("name") for line in lines if line.event == "checkpoint-deleted"}
-    names = [file.path.with_name(file.record.bin.name) for file in gone]
-    return tuple(findings.name(path) for path in names if path.name not in told)
+    folder = findings.run / "checkpoints"
+    paths = [file.path.with_name(file.record.bin.name) for file in gone]
+    names = {path: {path.name, str(path.relative_to(folder))} for path in paths}
+    return tuple(findings.name(path) for path in paths if told.isdisjoint(names[path]))
 
 
 def _sizes(file: SealFile) -> dict[Path, int]:

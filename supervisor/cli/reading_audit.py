@@ -20,6 +20,7 @@ from supervisor.cli.audit_pivots import check_pivots, check_policies, positions,
 from supervisor.cli.audit_rewinds import check_rewinds, read_rewinds
 from supervisor.cli.audit_seals import SealFile, Seals, check_seals
 from supervisor.cli.audit_served import check_served
+from supervisor.cli.audit_trust import check_trust
 from supervisor.cli.audit_words import Outcome, facts, lines
 from supervisor.cli.parameters import Json, Run, existing
 from supervisor.cli.reading_progress import Progress
@@ -107,6 +108,7 @@ def examine(
     if journal.sound:
         check_sealed(journal, seals, findings)
     check_seals(seals, findings)
+    check_trust(journal, seals, findings)
     if ledger is not None:
         check_served(seals, path, findings)
     whole = None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -15,7 +16,7 @@ from supervisor import clock
 from supervisor.cli import printing, standing
 from supervisor.cli.parameters import Json, Run, existing
 from supervisor.cli.samples import standing_of
-from supervisor.cli.status_arms import arms_of
+from supervisor.cli.status_arms import NO_ARMS, arms_of
 from supervisor.cli.status_gate import gate_alarms
 from supervisor.cli.status_guards import alarms, guards_of
 from supervisor.cli.status_hooks import alarms as hook_alarms
@@ -31,6 +32,7 @@ from supervisor.process.locks import holders
 from supervisor.sidecars.checkpoints.seals import SealRecord
 
 Attempt = dict[str, Any] | None
+_T = TypeVar("_T")
 
 WATCH_SECONDS = 1.0
 ANSWER_SECONDS = 1.0
@@ -89,6 +91,7 @@ def gather(run: Path) -> dict[str, Any]:
     if rewound := standing.rewound(run, attempt):
         step, newest = int(rewound["to"]["step"]), {}
     intent = standing.record(run / "intent.json") or {}
+    unread: list[str] = []
     facts: dict[str, Any] = {
         "run": str(run),
         "name": standing.name_of(run),
@@ -114,14 +117,23 @@ def gather(run: Path) -> dict[str, Any]:
         "limits": time_left(run, live, intent),
         "proof": proof_of(run, seals[0] if seals else None, supervised=supervised),
         "guards": guards_of(run, live, intent),
-        "gate": (live or {}).get("gate") or standing_of(run),
-        "arms": arms_of(run, live),
+        "gate": _read(lambda: (live or {}).get("gate") or standing_of(run), None, unread),
+        "arms": _read(lambda: arms_of(run, live), NO_ARMS, unread),
         "hooks": hooks_of(live),
         "live": live,
     }
     facts["state"] = _state(run, facts, attempt, intent)
-    facts["alarms"] = _alarms(facts, run) + alarms(run, facts["guards"], facts["state"])
+    facts["alarms"] = unread + _alarms(facts, run) + alarms(run, facts["guards"], facts["state"])
     return facts
+
+
+def _read(get: Callable[[], _T], otherwise: _T, unread: list[str]) -> _T:
+    """What ``get`` reads; of a file that cannot be read, a line in ``unread``: the rest counts."""
+    try:
+        return get()
+    except UnknownError as error:
+        unread.append(str(error))
+        return otherwise
 
 
 def _ask(run: Path) -> dict[str, Any] | None:

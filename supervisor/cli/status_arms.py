@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from supervisor.cli import printing, standing
 from supervisor.core.roster import WHAT_IT_MEANS, Standing, roster
+
+NO_ARMS: Final[dict[str, Any]] = {"live": {}, "retired": {}, "standing": {}, "frozen": ""}
 
 
 def arms_of(run: Path, live: dict[str, Any] | None) -> dict[str, Any]:

@@ -38,9 +38,11 @@ def gate_alarms(gate: Gate, run: str) -> list[str]:
         return []
     found = []
     if gate["firing"]:
+        first = gate.get("failing_since")  # not known to a supervisor of an earlier version
+        back = f"; they fail since step {first}: stepkeeper rewind {run} to before" if first else ""
         found.append(
             f"the samples have collapsed ({gate['firing']}, since step {gate['since']}): see "
-            f"stepkeeper samples {run}"
+            f"stepkeeper samples {run}{back}"
         )
     if gate["missing"] is not None:
         found.append(

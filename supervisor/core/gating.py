@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from supervisor.core.coherence.episodes import suspected
 from supervisor.core.coherence.gate import (
     BLIND,
     HELD,
@@ -134,6 +135,7 @@ def facts(state: State) -> dict[str, Any]:
         "false_alarms_of": {"samples": OUTCOMES, "failing": HEALTHY},
         "firing": gate.firing,
         "since": _since(gate),
+        "failing_since": suspected(gate, rules) or None,
         "missing": gate.missing,
         "blind": gate.blind if gate.blind >= BLIND else 0,
     }

@@ -49,6 +49,7 @@ def test_a_collapse_is_acted_on_once_for_the_episode() -> None:
     assert "the newest at step 140, score 3.6" in text
     assert facts(history.state)["firing"].startswith("5 in a row")
     assert facts(history.state)["since"] == 140
+    assert facts(history.state)["failing_since"] == 100, "what a rewind goes to before of"
 
 
 def test_an_episode_that_is_over_is_said_and_the_next_one_is_told_again() -> None:
