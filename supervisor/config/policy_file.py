@@ -97,11 +97,18 @@ def recorded_policy(text: bytes, number: int, where: Path | str) -> Policy:
 
 
 def read_policy(
-    text: bytes, number: int, where: Path | str, config: Config, *, present: bool = False
+    text: bytes,
+    number: int,
+    where: Path | str,
+    config: Config,
+    *,
+    present: bool = False,
+    going_on: bool = False,
 ) -> Policy:
     """A policy from its TOML text, checked against the run's sources. Raises SettingsError.
 
     ``present`` refuses an arm whose source is not there now; at a start such arms are retired.
+    ``going_on``: it is in force, and whatever has gone meanwhile, the run goes on with it.
     """
     file = parse_policy(text, where)
     policy = _policy(file, number, sha256(text).hexdigest()[:32])
@@ -122,7 +129,8 @@ def read_policy(
             for arm in policy.arms
             if arm.name in config.sources and arm.name not in config.live
         ]
-    if not problems and (why := problem_of(policy, config.live)):
+    live = frozenset(arm.name for arm in policy.arms) if going_on else config.live
+    if not problems and (why := problem_of(policy, live)):
         problems.append(f"{where}: arms: {why}")
     if problems:
         raise SettingsError(f"cannot use {where}:", tuple(problems))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from supervisor import clock
 from supervisor.config import Config, changed, load, read_policy, read_text
-from supervisor.core.policy import Policy
+from supervisor.core.policy import Policy, problem_of
 from supervisor.core.state import State
 from supervisor.errors import RefusedError, SettingsError
 from supervisor.perform import Parts, say
@@ -46,7 +46,14 @@ def policy_in_force(
             f"run stepkeeper pivot {shlex.quote(str(run))} --policy {shlex.quote(str(edited))}",
             alarm=True,
         )
-    return read_policy(text, number, path, config)
+    policy = read_policy(text, number, path, config, going_on=not fresh)
+    if problem := problem_of(policy, config.live):
+        say(
+            f"cannot serve policy {number} with the sources there are: {problem}; the mix stays, "
+            "and pulls of what is gone fail",
+            alarm=True,
+        )
+    return policy
 
 
 def newest_policy(run: Path, journal: archive.PivotModel | None) -> int:

@@ -15,7 +15,7 @@ from supervisor.core import bandit as bandits
 from supervisor.core.beginning import Found
 from supervisor.core.coherence.gate import known_at
 from supervisor.core.messages import ResumePoint
-from supervisor.core.policy import Policy
+from supervisor.core.policy import Policy, problem_of, servable
 from supervisor.core.proving import BEFORE_USE
 from supervisor.core.roster import in_words
 from supervisor.core.state import (
@@ -167,7 +167,8 @@ def _state(
     seed = config.seed
     before = points[0].bandit if points else None
     step = points[0].point.step if points else 0
-    bandit = bandits.fresh(policy, config.live, seed + policy.number, before, step)
+    live = servable(policy, config.live)
+    bandit = bandits.fresh(policy, live, seed + policy.number, before, step)
     if points and points[0].policy == policy.number and points[0].bandit is not None:
         bandit = points[0].bandit
     return State(
@@ -195,7 +196,8 @@ def _restored(state: State, attempt: Attempt, head: SealRecord | None) -> State:
         before = state.seals[0].bandit if state.seals else None
         seed = state.seed + state.policy.number
         step = attempt.began
-        bandit = bandits.fresh(state.policy, state.live, seed, before, step)
+        live = servable(state.policy, state.live)
+        bandit = bandits.fresh(state.policy, live, seed, before, step)
         return replace(state, bandit=bandit)
     return replace(state, bandit=_seal_point(head).bandit or state.bandit)
 
@@ -205,7 +207,10 @@ def _reconciled(
 ) -> tuple[State, Found]:
     """Arms by name against policy and sources; what the state file alone knows is a zombie."""
     step = state.seals[0].point.step if state.seals else 0
-    bandit, retired = bandits.reconcile(state.bandit, state.policy, config.live, step)
+    live = config.live
+    if problem_of(state.policy, live):  # the mix stays, as when the sources left amid a life
+        live |= {arm.name for arm in state.bandit.arms}
+    bandit, retired = bandits.reconcile(state.bandit, state.policy, live, step)
     points = state.seals
     if retired and points and head is not None and points[0].point.seal == head.digest:
         points = (replace(points[0], bandit=bandit), *points[1:])

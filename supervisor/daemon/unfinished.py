@@ -114,7 +114,8 @@ def _unfinished(
 
 
 def _pivot(config: Config, journal: archive.PivotModel) -> Pivot:
-    policy = read_policy(journal.text.encode("utf-8"), journal.policy, "pivot.json", config)
+    text = journal.text.encode("utf-8")
+    policy = read_policy(text, journal.policy, "pivot.json", config, going_on=True)
     pin = ResumePoint(**journal.pin.model_dump()) if journal.pin else None
     save = orders_left(config.run).save
     return Pivot(

@@ -166,7 +166,8 @@ def in_force(config: Config) -> tuple[str, Policy]:
         )
     path = archive.policy_path(config.run, numbers[-1])
     data = path.read_bytes()
-    return data.decode("utf-8"), read_policy(data, numbers[-1], path, config)
+    policy = read_policy(data, numbers[-1], path, config, going_on=True)
+    return data.decode("utf-8"), policy
 
 
 def next_policy(config: Config, text: str) -> tuple[int, Policy]:

@@ -137,3 +137,24 @@ def test_a_phase_repeated_for_want_of_a_supervisor_is_repeated_in_the_replay(
     ended = [p["last"] for p in daemon.run.reports(1, "phase")][-1]
     replay = daemon.run.events("replay")[0]
     assert replay["proved"] >= ended  # the phase in progress at the death has no report to go by
+
+
+def test_a_supervisor_goes_on_with_a_policy_that_the_sources_left_cannot_satisfy(
+    supervise: Supervise,
+) -> None:
+    """Whoever comes after the one that saw them leave does as that one did: the mix stays."""
+    arms = {"a": {"cap": 0.6}, "b": {"cap": 0.6}}
+    daemon = supervise(scripted(every=100, rate=400), every=100, arms=arms).start()
+    daemon.until_seal(100)
+    trainer = daemon.until_trainer()
+    shutil.rmtree(daemon.run.path / "sources" / "b")
+    daemon.until(lambda: daemon.run.events("policy-unservable"), "word of what cannot be served")
+    daemon.kill()
+    daemon.start()
+    daemon.until_step(daemon.run.last_step() + 100)
+    assert daemon.run.trainer_pid() == trainer, "it was adopted"
+    os.kill(trainer, signal.SIGKILL)
+    daemon.until_trainer(other_than=trainer)
+    assert daemon.stop() == 0
+    assert daemon.output().count("cannot serve policy 1 with the sources there are") == 2
+    assert not daemon.run.events("arm-retired")
