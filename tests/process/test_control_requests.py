@@ -28,6 +28,7 @@ def test_a_request_comes_with_every_field_and_with_who_asked(loop: Loop, tmp_pat
         "then": "go",
         "pin": True,
         "note": "",
+        "sample": False,
         "by": f"uid {os.getuid()} pid {os.getpid()}",
     }
 
