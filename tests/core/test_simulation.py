@@ -31,7 +31,7 @@ RULES = Guards(
     plateau=Plateau(steps=1000),
     quarantine_steps=60,
 )
-# A new supervisor folds the guards' whole memory anew: of 10,000 steps, that would be half the time.
+# A new supervisor folds all that guards remember: 10,000 steps would be half of the test's time.
 QUIET = replace(RULES, nonfinite=Nonfinite())
 SETTINGS = Settings(
     cadence=100, retention=KEPT, restart=RestartPolicy(give_up_after=1e9), guards=QUIET
