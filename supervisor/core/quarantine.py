@@ -46,8 +46,19 @@ def asked(state: State, event: Asked) -> Turn:
     if found is None:
         text = f"cannot lift the quarantine of step {step}: it is not quarantined"
         return state, [Answer(event.reply, {"error": text})]
+    pin = state.pivot.pin if state.pivot is not None else None
+    if pin is not None and step > pin.step:
+        return state, [Answer(event.reply, {"error": left_behind(step, pin.step)})]
     state, effects = _lift(state, found, f"by {event.fields.get('by', 'the operator')}")
     return state, [*effects, Answer(event.reply, {"lifted": step})]
+
+
+def left_behind(step: int, pin: int) -> str:
+    """Why nobody trusts a step again that a pivot leaves behind: the run would resume from it."""
+    return (
+        f"cannot lift the quarantine of step {step}: the pivot under way goes on from step {pin} "
+        "and leaves it behind"
+    )
 
 
 def _lift(state: State, seal: SealPoint, why: str) -> Turn:

@@ -14,6 +14,7 @@ from supervisor.config import Config, read_policy
 from supervisor.core.bandit import BanditState
 from supervisor.core.epochs import refused
 from supervisor.core.policy import Policy
+from supervisor.core.quarantine import left_behind
 from supervisor.errors import RefusedError, SettingsError, StepkeeperError
 from supervisor.perform.intent import write_intent
 from supervisor.perform.retaining import refuse_to_pin, refuse_to_unpin
@@ -96,6 +97,9 @@ def unquarantine(run: Path, step: int) -> None:
             raise StepkeeperError(
                 f"cannot lift the quarantine of step {step}: it is not quarantined"
             )
+        pivot = archive.read_pivot(run)
+        if pivot is not None and pivot.pin is not None and step > pivot.pin.step:
+            raise StepkeeperError(left_behind(step, pivot.pin.step))
         facts = {"step": step, "seal": seal.digest, "why": f"by {by()}"}
         _journal(run, "quarantine-lifted", facts)
         marks.lift(run / "checkpoints", seal.digest)

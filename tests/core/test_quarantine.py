@@ -139,3 +139,6 @@ def test_a_pivots_pin_is_the_newest_clean_one() -> None:
     assert history.state.pivot.stage is PivotStage.STOPPING
     assert history.state.pivot.pin == point(180)  # which has proved clean meanwhile
     assert (sealed(history), quarantined(history)) == ([180, 100], [300])
+    refused = history.ask("unquarantine", step=300)[-1]
+    assert isinstance(refused, Answer)
+    assert "goes on from step 180 and leaves it behind" in refused.fields["error"]
