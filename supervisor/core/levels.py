@@ -54,11 +54,15 @@ class Average(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The steps up to ``last``: their sums, and the arms' averages at their end."""
+    """The steps up to ``last``: their sums, and the arms' averages at their end.
+
+    Those that rest on too little are left out; ``evidence`` is the sum of all, in steps, decayed.
+    """
 
     last: int
     sums: Sums
     averages: dict[str, Average]
+    evidence: float
 
 
 def shares(arm: str) -> Shares:
@@ -85,7 +89,9 @@ def closed(blocks: Sequence[Block], last: int, sums: Sums) -> Block:
         for pair, product in one.pairs.items():
             pairs[pair] = pairs.get(pair, 0.0) + weight * product
         weight *= DECAY
-    return Block(last, sums, _averages(arms, pairs))
+    averages = _averages(arms, pairs)
+    sure = {arm: one for arm, one in averages.items() if one.evidence >= EVIDENCE}
+    return Block(last, sums, sure, sum(one.evidence for one in averages.values()))
 
 
 def rise(now: Block, then: Block) -> float | None:
@@ -93,15 +99,15 @@ def rise(now: Block, then: Block) -> float | None:
 
     None where the arms that both know well are less than half of that mix.
     """
-    known = mix = change = level = 0.0
+    known = change = level = 0.0
+    averages = then.averages
     for arm, (loss, evidence) in now.averages.items():
-        mix += evidence
-        before = then.averages.get(arm)
-        if before is not None and min(before.evidence, evidence) >= EVIDENCE:
+        if arm in averages:
+            before = averages[arm].loss
             known += evidence
-            change += evidence * (loss - before.loss)
-            level += evidence * abs(before.loss)
-    if 2 * known < mix or not level:
+            change += evidence * (loss - before)
+            level += evidence * abs(before)
+    if 2 * known < now.evidence or not level:
         return None
     return change / level
 

@@ -25,13 +25,15 @@ def with_propensities(steps: Sequence[Step], phases: Iterable[PhaseOrder]) -> li
     told: dict[tuple[int, str], tuple[str, float | None]] = {}
     found = []
     for step in steps:
-        if any(name == NAME for name, _ in step.extras):
+        extras = step.extras
+        if NAME in dict(extras):
             found.append(step)
             continue
         key = (step.phase, step.arm)
-        if key not in told:
-            told[key] = (NAME, propensity(step.arm, shares.get(step.phase, {})))
-        found.append(step._replace(extras=(*step.extras, told[key])))
+        own = told.get(key)
+        if own is None:
+            own = told[key] = (NAME, propensity(step.arm, shares.get(step.phase, {})))
+        found.append(step._replace(extras=(*extras, own)))
     return found
 
 

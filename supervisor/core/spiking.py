@@ -41,8 +41,10 @@ def reference(losses: list[float], floor: float, least: int) -> Reference | None
     """Of these losses; the deviation is at least ``floor`` of the median. None of too few."""
     if len(losses) < least:
         return None
-    median = _median(sorted(losses))
-    mad = _median(sorted(abs(loss - median) for loss in losses))
+    ordered = sorted(losses)
+    median = _median(ordered)
+    # Falling, then rising: two runs, which are merged and not sorted again.
+    mad = _median(sorted([abs(loss - median) for loss in ordered]))
     return Reference(median, max(GAUSSIAN * mad, floor * abs(median), TINY))
 
 

@@ -133,8 +133,8 @@ def test_arms_within_steps_are_told_apart_by_least_squares() -> None:
 
 
 def test_blocks_without_a_common_arm_are_not_compared() -> None:
-    old = Block(100, Sums({}, {}), {"chat": Average(3.0, 100.0)})
-    new = Block(200, Sums({}, {}), {"code": Average(9.0, 100.0)})
+    old = Block(100, Sums({}, {}), {"chat": Average(3.0, 100.0)}, 100.0)
+    new = Block(200, Sums({}, {}), {"code": Average(9.0, 100.0)}, 100.0)
     assert rise(new, old) is None
 
 
