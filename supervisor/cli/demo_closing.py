@@ -41,6 +41,7 @@ def what_next(stage: Stage, *, goes_on: bool) -> None:
         ("loss", ("--plot",), "the plot again, from the ledger alone"),
         ("checkpoints", ("--verify",), "every checkpoint, read back"),
         ("audit", (), "the whole history, verified"),
+        ("report", ("-o", "{run}/report.html"), "all of it on one page"),
     ]
     if goes_on:
         tries.insert(0, ("run", (), "go on from the last step; Ctrl-C stops it"))
