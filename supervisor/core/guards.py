@@ -27,6 +27,7 @@ from trainer.contract.wire import Step
 NONFINITE, SPIKE, DIVERGENCE, PLATEAU = "nonfinite", "spike", "divergence", "plateau"
 BACK = 1.0  # robust deviations above the level of before, on average, that are as good as before
 _LARGE = 1e30  # beyond it, sums and their squares would leave what a float holds
+_LARGE_TO_READ = 1e6
 MIXED = "several"  # the arm of a step whose sequences drew their own
 
 
@@ -164,8 +165,8 @@ class _Fold:
         if known is not None and known.score(loss) > rules.threshold:
             score = round(known.score(loss), 1)
             text = (
-                f"the loss of step {step.step} is {loss:.4f} (arm {step.arm or 'unnamed'}): "
-                f"{score:g} robust deviations above {known.median:.4f}, the median of before"
+                f"the loss of step {step.step} is {_shown(loss)} (arm {step.arm or 'unnamed'}): "
+                f"{score:g} robust deviations above {_shown(known.median)}, the median of before"
             )
             facts = {"loss": loss, "median": known.median, "score": score}
             self._suspect(SPIKE, step, text, facts)
@@ -268,6 +269,11 @@ class _Fold:
         if guard not in self._bad:
             self.findings.append(Finding(guard, step, text, {"step": step, **facts}))
         self._bad[guard] = step
+
+
+def _shown(loss: float) -> str:
+    """Of a size that a line and a seal can hold."""
+    return f"{loss:.4f}" if abs(loss) < _LARGE_TO_READ else f"{loss:.5g}"
 
 
 def _back(step: int, steps: int) -> int:

@@ -88,12 +88,15 @@ def test_the_score_is_the_robust_z_of_the_books() -> None:
     assert reference(losses[:31], 0.0, 32) is None
 
 
-def test_the_largest_floats_break_nothing() -> None:
-    steps = [reported(step, (-1) ** step * 1.7e308) for step in range(1, 400)]
-    findings = watch(NOTHING_SEEN, RULES, steps)[1]
-    assert all(
-        math.isfinite(value) for f in findings for value in f.facts.values() if value is float
-    )
+@pytest.mark.parametrize("loss", [1.7e308, 1e300])
+def test_the_largest_floats_break_nothing(loss: float) -> None:
+    flat = [reported(step, 3.0) for step in range(1, 101)]
+    wild = [reported(step, (-1) ** step * loss) for step in range(101, 400)]
+    findings = watch(NOTHING_SEEN, RULES, [*flat, *wild])[1]
+    assert ("spike", 102) in [(finding.guard, finding.step) for finding in findings]
+    values = [value for one in findings for value in one.facts.values()]
+    assert all(math.isfinite(value) for value in values if isinstance(value, float))
+    assert all(len(finding.text) < 200 for finding in findings)
 
 
 def test_a_loss_that_climbs_slowly_is_a_divergence_whatever_the_mix() -> None:
