@@ -11,11 +11,12 @@ from supervisor.cli import asking, plan_record, plan_words, printing, standing
 from supervisor.cli.plan_forecast import forecast, over_read
 from supervisor.cli.plan_record import Known
 from supervisor.config import Config, changed, load
-from supervisor.core.pivot import boundary_after
+from supervisor.core.pivot import boundary_after, goes_back
 from supervisor.core.policy import Arm, Policy
 from supervisor.core.roster import roster
 from supervisor.errors import SettingsError, StepkeeperError
 from supervisor.perform import unattended
+from supervisor.sidecars.checkpoints import scan
 
 _NO_SETTINGS = ("number", "digest", "arms")
 
@@ -37,6 +38,12 @@ def plan(config: Config, text: str, when: str, *, reset: bool, as_json: bool) ->
         problems += list(error.problems) or [str(error)]
     except StepkeeperError as error:
         problems.append(str(error))
+    if standing.trained(config.run):
+        found = scan(config.run / "checkpoints")
+        clean, suspect = (
+            [seal.step for seal in seals] for seals in (found.newest(), found.quarantined(1))
+        )
+        problems += filter(None, [goes_back(clean, suspect, step)])
     facts["boundary"] = boundary(config.run, step, when)
     facts["not_in_force"] = [change.facts() for change in changed(config)]
     facts["problems"] = problems

@@ -17,6 +17,7 @@ from supervisor.cli import printing, standing
 from supervisor.cli.parameters import Json, Run, existing
 from supervisor.cli.samples import standing_of
 from supervisor.cli.status_arms import NO_ARMS, arms_of
+from supervisor.cli.status_arms import alarms as arm_alarms
 from supervisor.cli.status_gate import gate_alarms
 from supervisor.cli.status_guards import alarms, guards_of
 from supervisor.cli.status_hooks import alarms as hook_alarms
@@ -247,6 +248,8 @@ def _alarms(facts: dict[str, Any], folder: Path) -> list[str]:
         pid = facts["trainer"]["pid"]
         found.append(f"the trainer is suspended by a signal, so nothing goes on: kill -CONT {pid}")
     found += gate_alarms(facts["gate"], run)
+    if facts["trainer"]["alive"]:
+        found += arm_alarms(facts["arms"], run)
     if facts["trouble"]:
         found.append(f"training is held: {facts['trouble']}")
     if facts["supervisor"]["alive"] and not facts["supervisor"]["answers"]:

@@ -63,6 +63,16 @@ def lines(arms: dict[str, Any]) -> list[str]:
     return told
 
 
+def alarms(arms: dict[str, Any], run: str) -> list[str]:
+    """What of the arms needs somebody while the run trains; ``run`` is as it is typed."""
+    gone = [name for name, stands in arms["standing"].items() if stands == Standing.UNAVAILABLE]
+    if not gone:
+        return []
+    names = printing.plain(", ".join(gone))
+    what = f"no source of {names} is there: bring it back to where run.toml says"
+    return [f"{what}, or leave it out by stepkeeper pivot {run} --policy FILE"]
+
+
 def _stands(run: Path, state: dict[str, Any], policy: tuple[str, ...]) -> dict[str, str]:
     """Where each arm stands by what is on disk; nothing before the first start."""
     if not state:

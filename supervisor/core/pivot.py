@@ -11,6 +11,7 @@ Cancelling is possible until STOPPED. The ledger appears in no stage but the las
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,6 +47,10 @@ def ask(state: State, event: Asked) -> Turn:
         return state, [Answer(event.reply, {"error": text})]
     policy: Policy = event.fields["policy"]
     step = _last_step(state)
+    clean = [seal.point.step for seal in state.seals]
+    suspect = [seal.point.step for seal in state.quarantined]
+    if state.attempt is not None and (problem := goes_back(clean, suspect, step)):
+        return state, [Answer(event.reply, {"error": problem})]
     pivot = Pivot(
         PivotStage.ASKED, policy, step, event.fields["when"], event.fields["by"], reply=event.reply
     )
@@ -57,6 +62,21 @@ def ask(state: State, event: Asked) -> Turn:
         "by": pivot.by,
     }
     return replace(state, pivot=pivot), [AdvancePivot("requested", facts)]
+
+
+def goes_back(clean: Sequence[int], suspect: Sequence[int], step: int) -> str:
+    """Why a pivot at ``step`` would lose more than the last cadence; empty where it would not.
+
+    ``clean`` and ``suspect`` are steps of sealed checkpoints, newest first; only clean ones can be
+    the pin.
+    """
+    if not suspect or (clean and clean[0] > suspect[0]):
+        return ""
+    lost = f"{step - clean[0]} steps, to step {clean[0]}" if clean else "to the beginning"
+    return (
+        f"cannot pivot: it would go back {lost}, for what was sealed since is quarantined; wait "
+        "until it is trusted, or see stepkeeper checkpoints and trust one: stepkeeper unquarantine"
+    )
 
 
 def cancel(state: State, event: Asked) -> Turn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor.cli.status_arms import lines
+from supervisor.cli.status_arms import alarms, lines
 from tests.support.command import command
 from tests.support.runs import Run
 
@@ -24,3 +24,10 @@ def test_a_file_that_cannot_be_read_is_an_alarm_and_the_rest_is_told(run: Run, n
     assert told.code == 1
     assert f"ALARM: cannot read {run.path / name}" in told.out
     assert "sealed    step" in told.out
+
+
+def test_a_source_that_is_gone_while_the_run_trains_needs_somebody() -> None:
+    stands = {"a": "live", "b": "unavailable", "c": "changed"}
+    (text,) = alarms({"standing": stands}, "RUN")
+    assert text.startswith("no source of b is there: bring it back")
+    assert alarms({"standing": {"a": "live", "z": "zombie"}}, "RUN") == []

@@ -124,8 +124,18 @@ def test_with_quarantine_steps_of_0_nothing_is_quarantined() -> None:
     assert (sealed(history), quarantined(history)) == ([180, 100], [])
 
 
+def test_a_pivot_that_would_lose_what_is_quarantined_is_refused_with_what_it_would_cost() -> None:
+    history = suspect()
+    refused = history.pivot()[-1]
+    assert isinstance(refused, Answer)
+    step = history.state.attempt.last_step  # type: ignore[union-attr]  # it is running
+    assert f"it would go back {step - 100} steps, to step 100" in refused.fields["error"]
+    assert history.state.pivot is None
+
+
 def test_a_pivots_pin_is_the_newest_clean_one() -> None:
     history = suspect()
+    history.ask("unquarantine", step=180)
     history.pivot()
     history.steps(181, 279)
     bad(history, 280)
@@ -137,7 +147,7 @@ def test_a_pivots_pin_is_the_newest_clean_one() -> None:
     history.end(status=0)
     assert history.state.pivot is not None
     assert history.state.pivot.stage is PivotStage.STOPPING
-    assert history.state.pivot.pin == point(180)  # which has proved clean meanwhile
+    assert history.state.pivot.pin == point(180)
     assert (sealed(history), quarantined(history)) == ([180, 100], [300])
     refused = history.ask("unquarantine", step=300)[-1]
     assert isinstance(refused, Answer)
