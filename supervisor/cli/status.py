@@ -118,7 +118,7 @@ def gather(run: Path) -> dict[str, Any]:
         "limits": time_left(run, live, intent),
         "proof": proof_of(run, seals[0] if seals else None, supervised=supervised),
         "guards": guards_of(run, live, intent),
-        "gate": _read(lambda: (live or {}).get("gate") or standing_of(run), None, unread),
+        "gate": _read(lambda: _gate(run, live, step if rewound else None), None, unread),
         "arms": _read(lambda: arms_of(run, live), NO_ARMS, unread),
         "hooks": hooks_of(live),
         "live": live,
@@ -135,6 +135,13 @@ def _read(get: Callable[[], _T], otherwise: _T, unread: list[str]) -> _T:
     except UnknownError as error:
         unread.append(str(error))
         return otherwise
+
+
+def _gate(run: Path, live: dict[str, Any] | None, rewound: int | None) -> dict[str, Any] | None:
+    """Where the gate stands; what it knew of steps behind a rewind is of no weights any more."""
+    gate = (live or {}).get("gate") or standing_of(run)
+    last = (gate or {}).get("last")
+    return None if last and rewound is not None and last["step"] > rewound else gate
 
 
 def _ask(run: Path) -> dict[str, Any] | None:

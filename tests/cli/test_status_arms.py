@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from supervisor.cli.status_arms import alarms, lines
@@ -31,3 +33,12 @@ def test_a_source_that_is_gone_while_the_run_trains_needs_somebody() -> None:
     (text,) = alarms({"standing": stands}, "RUN")
     assert text.startswith("no source of b is there: bring it back")
     assert alarms({"standing": {"a": "live", "z": "zombie"}}, "RUN") == []
+
+
+def test_behind_a_rewind_the_gate_is_not_said_to_know_what_came_after(run: Run) -> None:
+    path = run.path / "demo.samples.json"
+    last = max(run.seals())
+    standing = {"last": {"step": last}, "firing": "5 in a row", "since": last}
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), "gate": {"standing": standing}}))
+    assert command("rewind", run.path, "--step", run.checkpoints()[-2], "--yes").code == 0
+    assert command("status", run.path, "--json").facts()["gate"] is None

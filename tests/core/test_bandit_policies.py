@@ -175,6 +175,13 @@ def test_the_penalty_is_the_formula_of_the_page(epochs: float | None, weight: fl
     assert decision.proposal.weights["arm05"] == pytest.approx(weight * tentative)
 
 
+def test_a_mix_that_is_static_or_frozen_knows_no_penalty_and_says_so() -> None:
+    for rules in (policy(Algorithm.STATIC), policy(Algorithm.UCB1)):
+        state = freeze(fresh(rules, LIVE, 3), "a test")
+        state = replace(state, arms=tuple(replace(a, epochs=60.0) for a in state.arms))
+        assert set(decide_phase(state, rules)[1].penalties.values()) == {1.0}
+
+
 @pytest.mark.parametrize("algorithm", ADAPTIVE)
 def test_an_arm_that_was_read_too_often_loses_to_one_that_was_not(algorithm: Algorithm) -> None:
     rules = policy(algorithm, epoch_decay=15.0)

@@ -59,6 +59,7 @@ def decide_phase(state: BanditState, policy: Policy) -> tuple[BanditState, Decis
     algorithm = Algorithm.STATIC if state.frozen else policy.algorithm
     match algorithm:
         case Algorithm.STATIC:
+            penalties = dict.fromkeys(penalties, 1.0)  # what is configured is what is wanted
             proposal = static.propose(taking_part, policy, state.generator)
         case Algorithm.UCB1:
             proposal = ucb1.propose(taking_part, policy, penalties, state.generator)
