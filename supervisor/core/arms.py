@@ -42,7 +42,8 @@ def tell_retired(
     to = {name: round(gains[name], _DIGITS) for name in gained[:_NAMED]}
     for one in retired:
         name, floor, share = one.arm.name, floors.get(one.arm.name, 0.0), was.get(one.arm.name, 0.0)
-        facts: dict[str, Any] = {"arm": name, "why": one.why, "served": one.arm.served}
+        facts: dict[str, Any] = {"arm": name, "why": one.why, "step": one.step}
+        facts["served"] = one.arm.served
         facts |= {"floor": floor, "share": round(share, _DIGITS), "to": to}
         got = ", ".join(f"{other} +{gain:.3f}" for other, gain in to.items()) or "nobody"
         text = (

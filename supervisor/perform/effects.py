@@ -65,6 +65,7 @@ _FOLDED = frozenset(
         "checkpoint-refused",
         "contract-broken",
         "attempt-ended",
+        "arm-retired",
         "arm-unknown",
         "guard",
         "guard-quiet",

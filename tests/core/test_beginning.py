@@ -143,6 +143,7 @@ def test_retired_arms_are_named() -> None:
     assert told == {
         "arm": "repo-docstrings",
         "why": "zombie",
+        "step": 300,
         "served": 1546,
         "floor": 0.0,
         "share": 0.0,
