@@ -93,6 +93,7 @@ def test_every_file_of_the_run_is_in_the_readme_and_the_other_way_round(kept: Ke
     passing |= {"checkpoints/step_000050.pt", "checkpoints/step_000050.sharded/"}  # other formats
     passing |= {"reserve", "tmp/"}  # switched off in this run; only of a service
     passing |= {"checkpoints/rejected.json", "attempts/000001/stacks.txt"}  # after bad luck alone
+    passing |= {"checkpoints/quarantine.json", "checkpoints/skips.json"}  # after a bad loss
     missing = {p for p, pattern in drawn.items() if not any(re.match(pattern, n) for n in ours)}
     assert missing <= passing
 

@@ -52,7 +52,7 @@ def compare(disturbed: Run, folder: Path) -> int:
             halt.write_text(str(pivots[number].pin if number < len(pivots) else last))
             _pivoted(daemon, number)
         _until(daemon, last)
-        request(run.path, "save", {"align": "step"}, 10.0)
+        _until_taken(daemon)
         _until_ordered(daemon)
         halt.write_text(str(last + 1))
         daemon.until_seal(last, SECONDS)
@@ -72,6 +72,15 @@ def _pivoted(daemon: ClockedDaemon, number: int) -> None:
         return len(daemon.run.events("pivot-done")) == number
 
     daemon.until(done, f"pivot {number} of the undisturbed run", SECONDS)
+
+
+def _until_taken(daemon: ClockedDaemon) -> None:
+    """A save is refused while a pivot ends, of which the journal tells a moment sooner."""
+
+    def taken() -> bool:
+        return "error" not in (request(daemon.run.path, "save", {"align": "step"}, 10.0) or {})
+
+    daemon.until(taken, "a save that is not refused", SECONDS)
 
 
 def _until_ordered(daemon: ClockedDaemon) -> None:
