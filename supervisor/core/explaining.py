@@ -90,9 +90,11 @@ def recompute(record: Record, policy: Policy, wanted: int, recorded: Mix) -> Rec
 
     A source that comes or goes is seen by the trainer a phase sooner or later, depending on when
     it looked; of these courses, that of no source at all first, the first that leads to the
-    ``recorded`` shares counts, else the first with their arms.
+    ``recorded`` shares counts, else the first with their arms. A phase that had begun when an arm
+    left runs as it was decided.
     """
     first: Recomputed | None = None
+    begun: Recomputed | None = None
     close: Recomputed | None = None
     for course in _courses(record, wanted):
         found = _fold(record, policy, wanted, course)
@@ -101,9 +103,11 @@ def recompute(record: Record, policy: Policy, wanted: int, recorded: Mix) -> Rec
         shares = dict(found.order.weights)
         if shares == dict(recorded):
             return found
+        if begun is None and dict(found.decision.phase.weights) == dict(recorded):
+            begun = replace(found, order=found.decision.phase)
         first = first or found
         close = close or (found if shares.keys() == recorded.keys() else None)
-    return close or first
+    return begun or close or first
 
 
 @dataclass(frozen=True, slots=True)
