@@ -175,6 +175,24 @@ def test_3000_steps_whose_data_loses_the_loss_here_and_there_are_rolled_back(see
     assert not world.disk.told("skip-ignored")
 
 
+@pytest.mark.parametrize("seed", range(400, 403))
+def test_2000_steps_whose_mix_a_lost_loss_freezes_are_frozen_whoever_died(seed: int) -> None:
+    places = random.Random(seed).sample(range(150, 1900), 3)  # noqa: S311 - chance that can be repeated
+    rules = replace(RULES, nonfinite=Nonfinite(Action.FREEZE))
+    chances = mishaps(4.0, pivot=0.0006, lost=frozenset(places))
+    settings = replace(SETTINGS, guards=rules)
+    world = World(POLICIES, chances, seed=seed, steps=2000, settings=settings)
+    world.run()
+    holds_at_the_end(world, exact=False)
+    lost = {facts["step"] for facts in world.disk.told("guard") if facts["guard"] == "nonfinite"}
+    assert lost == set(places)
+    pins = [certificate["pin"].step for certificate in world.disk.certificates.values()]
+    for seal in world.disk.seals.values():
+        began = max((pin for pin in pins if pin < seal.point.step), default=0)
+        frozen = any(began < step <= seal.point.step for step in lost)
+        assert bool(seal.bandit.frozen) == frozen, f"the seal of step {seal.point.step}"
+
+
 @pytest.mark.parametrize("seed", range(200, 206))
 def test_3000_steps_of_a_trainer_that_knows_no_orders(seed: int) -> None:
     chances = mishaps(2.0, pivot=0.0006)

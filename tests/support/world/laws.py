@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from supervisor.core.bandit import BanditState, count_steps, finish_phase, fresh
+from supervisor.core.bandit import BanditState, count_steps, finish_phase, freeze, fresh
 from supervisor.core.coherence.gate import KEPT
 from supervisor.core.guards import GuardState
 from supervisor.core.messages import (
@@ -188,15 +188,19 @@ class Laws:
 
     def of_seal(self, effect: Seal) -> None:
         """A seal's bandit is the fold of the reports up to its checkpoint, and counts its steps."""
-        folded = self._fold(effect.attempt, effect.reports.seq)
+        folded = self._fold(effect.attempt, effect.reports.seq, effect.bandit.frozen)
         step = effect.verdict.step
         assert effect.bandit == folded, f"the seal of {step} holds another bandit state"
         served = effect.bandit.served
         since = self.began[effect.policy]
         assert served == step - since, f"{served} pulls in {step - since} steps by {step}"
 
-    def _fold(self, attempt: int, seq: int) -> BanditState:
-        """Fold an attempt's reports one by one, with nothing of the core's around it."""
+    def _fold(self, attempt: int, seq: int, frozen: str) -> BanditState:
+        """Fold an attempt's reports one by one, with nothing of the core's around it.
+
+        ``frozen`` ends with the step of the loss for which the mix was frozen.
+        """
+        frozen_at = int(frozen.rpartition(" ")[2] or 0)
         record = self._disk.attempts[attempt]
         policy = self._disk.policies[record.policy]
         done, bandit = self._folds.get(attempt, (0, None))
@@ -211,6 +215,7 @@ class Laws:
         for report in self._disk.reports[attempt][done:seq]:
             if isinstance(report, Step):
                 bandit = count_steps(bandit, (report,))
+                bandit = freeze(bandit, frozen) if report.step == frozen_at else bandit
             elif isinstance(report, Phase):
                 bandit = finish_phase(bandit, policy, report)
         self._folds[attempt] = (seq, bandit)

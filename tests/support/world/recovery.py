@@ -62,7 +62,7 @@ def recover(
         last_attempt=last.attempt if last else 0,
         seals=points,
         orders=disk.orders,
-        gate=known_at(disk.gate, points[0].point.step if points else 0),
+        gate=known_at(disk.gate, head.point.step if head else 0),
         named=_named(disk, seals[:BEFORE_USE][-1] if seals else None, policy.number, rolled),
         restarts=replace(restarts, best=best),
     )
