@@ -24,7 +24,7 @@ def lines(facts: dict[str, Any]) -> list[str]:
         return [*told, *facts["alarms"]]
     told += _silence_lines(facts)
     if sealed is None:
-        told.append("sealed    nothing yet")
+        told.append("sealed    nothing yet that can be resumed from")
     else:
         told.append(f"sealed    step {sealed['step']} at {sealed['time']} ({sealed['reason']})")
         if not sealed["companion"]:
