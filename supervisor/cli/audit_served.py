@@ -45,7 +45,12 @@ def is_mixed(ledger: BinaryIO, end: int) -> bool | None:
 
 
 def pulls_between(before: SealRecord, seal: SealRecord) -> int | None:
-    """Pulls counted since the seal before; None where one of them does not count all."""
+    """Pulls counted since the seal before; None where one of them does not count all.
+
+    What was imported is of policy 0, none of ours, and counts nothing.
+    """
+    if not seal.policy:
+        return None
     since = served(before.bandit) if before.policy == seal.policy else 0
     until = served(seal.bandit)
     return None if since is None or until is None else until - since

@@ -79,3 +79,8 @@ def test_states_that_did_not_count_what_had_left_are_not_held_against_it(tmp_pat
         faults(tmp_path, sealed(100, 1, 90, schema=first), sealed(200, 1, 190), sealed(300, 1, 290))
         == []
     )
+
+
+def test_what_was_imported_was_pulled_by_nobody_and_what_follows_counts(tmp_path: Path) -> None:
+    imported = (sealed(100, 0, 0), sealed(200, 0, 0))
+    assert faults(tmp_path, *imported, sealed(300, 1, 100)) == []
