@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import wait_until
 from tests.trainer.beside import (
     SlowDisk,
     at_once,
@@ -120,12 +121,19 @@ def test_sigterm_in_the_step_that_is_being_saved_saves_it_once(tmp_path: Path) -
     assert life.last_step() == 4
 
 
+def until_written(run: Path, step: int) -> None:
+    """Training stands still until the checkpoint of a step is there, however slow the disk is."""
+    path = run / f"checkpoints/step_{step:06d}.bin"
+    wait_until(path.exists, f"the checkpoint of step {step}")
+
+
 def test_a_request_during_a_save_is_answered_after_it(tmp_path: Path) -> None:
     run = make(tmp_path / "run", "copy")
     usr1 = send(signal.SIGUSR1)
     acts = {("step", step): usr1 for step in (4, 5, 6)}
     with slow_disk() as disk:
         acts["step", 8] = disk.going.set
+        acts["step", 9] = lambda: until_written(run, 4)
         life = live(run, stop_after=20, acts=acts)
     (first, *_), (second, reason, _), last = life.saved()
     assert (first, reason, last) == (4, "signal", (20, "stop", None))
@@ -164,6 +172,7 @@ def test_a_multiple_of_the_cadence_waits_for_the_save_before(tmp_path: Path) -> 
                 ("step", 10): lambda: give_orders(run, 7, save=order),
                 ("doing", 5): lambda: let_go(run, disk),
                 ("doing", 9): lambda: let_go(run, disk),
+                ("doing", 10): disk.going.set,  # where five was over just after nine had asked
                 ("step", 5): disk.going.set,
                 ("step", 6): disk.going.clear,
             },
