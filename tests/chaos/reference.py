@@ -6,7 +6,7 @@ import json
 import signal
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from supervisor.control import request
 from tests.chaos.world import EVERY, SECONDS, Broken, ClockedDaemon, chaos_run
@@ -47,12 +47,13 @@ def compare(disturbed: Run, folder: Path) -> int:
         daemon.begin()
         for number, pivot in enumerate(pivots, 1):
             _until(daemon, pivot.pin)
-            request(run.path, "pivot", {"policy": pivot.text, "when": "now", "reset": True}, 10.0)
+            wanted = {"policy": pivot.text, "when": "now", "reset": True}
+            _until_taken(daemon, "pivot", wanted)
             _until_ordered(daemon)
             halt.write_text(str(pivots[number].pin if number < len(pivots) else last))
             _pivoted(daemon, number)
         _until(daemon, last)
-        _until_taken(daemon)
+        _until_taken(daemon, "save", {"align": "step"})
         _until_ordered(daemon)
         halt.write_text(str(last + 1))
         daemon.until_seal(last, SECONDS)
@@ -74,13 +75,23 @@ def _pivoted(daemon: ClockedDaemon, number: int) -> None:
     daemon.until(done, f"pivot {number} of the undisturbed run", SECONDS)
 
 
-def _until_taken(daemon: ClockedDaemon) -> None:
-    """A save is refused while a pivot ends, of which the journal tells a moment sooner."""
+def _until_taken(daemon: ClockedDaemon, verb: str, fields: dict[str, Any]) -> None:
+    """Ask until it is not refused: while a pivot ends, as the journal tells a moment sooner, it is.
+
+    Raises Broken with the refusal where that does not end.
+    """
+    refusals: list[str] = []
 
     def taken() -> bool:
-        return "error" not in (request(daemon.run.path, "save", {"align": "step"}, 10.0) or {})
+        answer = request(daemon.run.path, verb, fields, 10.0)
+        if "error" in answer:
+            refusals.append(str(answer["error"]))
+        return "error" not in answer
 
-    daemon.until(taken, "a save that is not refused", SECONDS)
+    try:
+        daemon.until(taken, f"a {verb} that is not refused", SECONDS)
+    except Broken as broken:
+        raise Broken(f"{broken}: {refusals[-1:]}") from None
 
 
 def _until_ordered(daemon: ClockedDaemon) -> None:
